@@ -317,6 +317,52 @@ fn with_every_some_calls_are_measured_and_all_are_counted() {
     assert_eq!((caller.extrapolated, caller.estimated), (false, 1), "{caller:?}");
 }
 
+/// A signal handler that calls a mark after each instruction of a call of the same mark.
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+mod stepped {
+    use std::arch::asm;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::{mem, ptr};
+
+    use perfmark::perfmark;
+
+    #[perfmark(time, every = 64)]
+    #[inline(never)]
+    fn stepped() {}
+
+    static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+    extern "C" fn handle(_: libc::c_int) {
+        HANDLED.fetch_add(1, Relaxed);
+        stepped();
+    }
+
+    #[test]
+    fn no_skipped_call_is_lost_whatever_instruction_a_signal_handler_interrupts() {
+        const CALLS: u64 = 300;
+        // SAFETY: an all-zero `sigaction` is valid; the handler is a function without arguments of its own.
+        unsafe {
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
+            assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, ptr::null_mut()), 0);
+        }
+        stepped();
+        for _ in 1..CALLS {
+            // From here on, the processor traps after each instruction, but not in the handler (Intel SDM 3, 17.3.1.4).
+            // SAFETY: sets the trap flag only.
+            unsafe { asm!("pushfq", "or dword ptr [rsp], 0x100", "popfq") };
+            stepped();
+            // SAFETY: clears the trap flag only.
+            unsafe { asm!("pushfq", "and dword ptr [rsp], 0xfffffeff", "popfq") };
+        }
+        let (mark, handled) = (super::find_mark("stepped"), HANDLED.load(Relaxed));
+        assert!(handled > 10 * CALLS, "{handled} instructions");
+        assert!(mark.skipped > mark.calls / 2, "{mark:?}");
+        assert_eq!((mark.calls, mark.in_flight), (CALLS + handled, 0), "{mark:?}");
+    }
+}
+
 #[perfmark(time, fence)]
 fn fenced(n: u64) -> u64 {
     black_box(n)

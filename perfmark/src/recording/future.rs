@@ -59,9 +59,9 @@ mod empty_calls {
     use super::{CalibrationCalls, Mark, Polled};
     use crate::recording::recorder::{begin, ended};
 
-    static EMPTY: Mark = Mark::hidden(4).polled();
-    static CALLER: Mark = Mark::hidden(5).polled();
-    static SKIPPED: Mark = Mark::hidden(6).polled();
+    static EMPTY: Mark = Mark::hidden(5).polled();
+    static CALLER: Mark = Mark::hidden(6).polled();
+    static SKIPPED: Mark = Mark::hidden(7).polled();
 
     pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked: || poll(async { unmarked().await }),
@@ -78,6 +78,7 @@ mod empty_calls {
         empty_mark: &EMPTY,
         caller_mark: &CALLER,
         skipped_mark: &SKIPPED,
+        if_thinned: None,
     };
 
     #[allow(clippy::unused_async, reason = "a future that does nothing when polled")]

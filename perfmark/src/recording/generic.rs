@@ -5,7 +5,7 @@ use std::any::{TypeId, type_name};
 use std::marker::PhantomData;
 use std::mem;
 
-use super::mark::{self, Mark};
+use super::mark::Mark;
 use super::recorder::own_work;
 use crate::settings::recording::is_off;
 
@@ -14,7 +14,7 @@ use crate::settings::recording::is_off;
 #[inline]
 #[must_use]
 pub fn of_types<Closure>(mark: &'static Mark, _: &Closure) -> &'static Mark {
-    if mark::is_slot_off(mark.slot()) {
+    if mark.is_off() {
         return mark;
     }
     let id = id_of::<Closure>();

@@ -1,11 +1,12 @@
 //! The values that one thread records: written by it alone, readable by all.
 #![allow(unsafe_code, reason = "readers walk a list while its owner adds to it")]
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::iter;
 use std::ptr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI64, AtomicPtr as StdAtomicPtr, AtomicUsize};
 
 use super::graph::Graph;
 use super::histogram::{Cells, Frozen, add, widened};
@@ -14,7 +15,7 @@ use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use crate::platform::thread_id::thread_id;
 use crate::recording::event_table::EventId;
-use crate::recording::mark::Mark;
+use crate::recording::mark::{Mark, entry};
 
 /// One event's values over one mark's calls on one thread.
 #[derive(Debug)]
@@ -274,8 +275,10 @@ pub(crate) struct MarkCells {
     pub(crate) suspended: AtomicU64,
     /// The number of calls that a panic ended.
     pub(crate) unwound: AtomicU64,
-    /// The number of calls that `every` skipped.
+    /// The number of calls that `every` or a budget skipped, without those that the marked function skipped itself.
     pub(crate) skipped: AtomicU64,
+    /// The count of these; null without one.
+    skipped_by_function: StdAtomicPtr<AtomicI64>,
     /// The number of calls, measured in every event, whose self is an estimate because calls inside them were skipped
     /// or imputed.
     pub(crate) estimated: AtomicU64,
@@ -298,6 +301,7 @@ impl MarkCells {
             suspended: zero(),
             unwound: zero(),
             skipped: zero(),
+            skipped_by_function: StdAtomicPtr::new(ptr::null_mut()),
             estimated: zero(),
             weight,
             is_thinned: false,
@@ -314,6 +318,22 @@ impl MarkCells {
     /// Sets the events that the thread does not have.
     pub(crate) fn without(self, missing: Box<[EventId]>) -> Self {
         Self { missing, ..self }
+    }
+
+    /// The number of calls that `every` or a budget skipped.
+    pub(crate) fn all_skipped(&self) -> u64 {
+        // SAFETY: null, or `count_skipped_in` requires that it lives as long as the cells.
+        let count = unsafe { self.skipped_by_function.load(Acquire).as_ref() };
+        self.skipped.load(Relaxed) + count.map_or(0, entry::skipped_in)
+    }
+
+    /// Adds the calls that the marked function skips to those that are counted here.
+    ///
+    /// # Safety
+    ///
+    /// The count lives as long as the cells.
+    pub(crate) unsafe fn count_skipped_in(&self, count: &AtomicI64) {
+        self.skipped_by_function.store(ptr::from_ref(count).cast_mut(), Release);
     }
 
     /// Whether the thread has all events that the mark records.
@@ -365,7 +385,7 @@ impl MarkCells {
     /// Adds these cells to `totals`. The first event is written last: every call that is visible there is visible in
     /// the others, too.
     pub(crate) fn add_to(&self, totals: &mut Totals) {
-        let (unwound, skipped) = (self.unwound.load(Relaxed), self.skipped.load(Relaxed));
+        let (unwound, skipped) = (self.unwound.load(Relaxed), self.all_skipped());
         totals.unwound += unwound;
         totals.skipped += skipped;
         let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
@@ -438,6 +458,8 @@ pub(crate) struct ThreadCells {
     pub(crate) switched: Switched,
     /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
     pub(crate) arena: Arena,
+    /// The memory of the thread's recorder, to which marks' cells refer. It is dropped last.
+    pub(crate) memory: Option<Box<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
@@ -455,7 +477,7 @@ unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
     pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new() }
+        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new(), memory: None }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.

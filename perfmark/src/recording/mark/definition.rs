@@ -2,10 +2,11 @@
 
 use std::any::TypeId;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64};
 use std::{iter, ptr};
 
 use super::by_type::{self, ByType};
+use super::entry::{self, SLOTS};
 use crate::snapshot::path;
 
 /// One marked function. The attribute creates a static of this type.
@@ -26,7 +27,10 @@ pub struct Mark {
     pub(crate) mode: CallMode,
     /// A number from 1 on, assigned at the first call; 0 until then.
     index: AtomicU32,
-    /// Its slot in every thread's table: the index, or 0 if that is unknown or beyond the table, or [`OFF`].
+    /// What its calls do: see [`entry`](super::entry).
+    entry: AtomicI64,
+    /// Its slot in every thread's table, or the slot that it had before it was switched off: the index, or one for
+    /// other settings. 0 if it has none.
     slot: AtomicU64,
     /// The next mark in the list of called marks: the one called before this one.
     next: AtomicPtr<Self>,
@@ -106,28 +110,10 @@ pub(crate) struct CallMode {
     pub(crate) sampling: u8,
 }
 
-/// The slots in a thread's table of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
-/// instructions each.
-pub(crate) const SLOTS: usize = 1 << 14;
-
-/// In `slot`, alone or together with a slot: calls of the mark do nothing. It is the highest bit, which is quick to
-/// test.
-const OFF: u64 = 1 << 63;
-
-/// The slot that a mark has, or had before it was switched off; 0 for none.
-#[expect(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
-pub(crate) fn last_slot(slot: u64) -> u32 {
-    (slot & !OFF) as u32
-}
-
-/// Whether the slot means that calls do nothing.
-#[inline]
-pub(crate) fn is_slot_off(slot: u64) -> bool {
-    slot.cast_signed() < 0
-}
-
-/// Indices and slots up to this one are for marks that are in no list.
-const HIDDEN: u32 = 8;
+/// Indices and slots up to this one are for marks that are in no list. 0 and 1 are none.
+const HIDDEN: u32 = 12;
+/// The slot in the entry of marks that have none. No thread has a plan there.
+const NO_SLOT: u32 = HIDDEN;
 
 /// The marks called so far, the last one first.
 static CALLED: AtomicPtr<Mark> = AtomicPtr::new(ptr::null_mut());
@@ -148,6 +134,7 @@ impl Mark {
         every: 0,
         mode: CallMode { is_fenced: false, is_polled: false, measured: Measured::All, sampling: 0 },
         index: AtomicU32::new(0),
+        entry: AtomicI64::new(NO_SLOT as i64),
         slot: AtomicU64::new(0),
         next: AtomicPtr::new(ptr::null_mut()),
         by_types: ByType::new(),
@@ -199,7 +186,8 @@ impl Mark {
 
     /// A mark of perfmark itself, in no list, with that index and slot.
     pub(crate) const fn hidden(index: u32) -> Self {
-        Self { index: AtomicU32::new(index), slot: AtomicU64::new(index as u64), ..Self::OWN_MARK }
+        let (entry, slot) = (AtomicI64::new(index as i64), AtomicU64::new(index as u64));
+        Self { index: AtomicU32::new(index), entry, slot, ..Self::OWN_MARK }
     }
 
     /// The mark's number in this process; 0 before its first call.
@@ -207,10 +195,23 @@ impl Mark {
         self.index.load(Relaxed)
     }
 
-    /// The mark's slot in every thread's table, below [`SLOTS`]; 0 if it has none; or [`OFF`].
+    /// What its calls do: see [`entry`](super::entry).
+    #[inline]
+    pub(crate) fn entry(&self) -> i64 {
+        self.entry.load(Relaxed)
+    }
+
+    /// The mark's slot in every thread's table, below [`SLOTS`], or the one that it had before it was switched off; 0
+    /// if it has none.
     #[inline]
     pub(crate) fn slot(&self) -> u64 {
         self.slot.load(Relaxed)
+    }
+
+    /// Whether its calls do nothing.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        entry::is_off(self.entry())
     }
 
     /// The slot for the mark's own settings; 0 if there is none.
@@ -219,14 +220,21 @@ impl Mark {
         if (index as usize) < SLOTS { index } else { 0 }
     }
 
-    /// Sets the slot in which calls find their plans from now on. With `None` they do nothing.
-    pub(crate) fn set_slot(&self, slot: Option<u32>) {
-        self.slot.store(slot.map_or(OFF, u64::from), SeqCst);
+    /// Sets the slot in which calls find their plans from now on. If it `skips`, the marked function skips calls in
+    /// gaps itself, where it can.
+    pub(crate) fn set_slot(&self, slot: u32, skips: bool) {
+        self.slot.store(slot.into(), SeqCst);
+        let entry = match slot {
+            0 => NO_SLOT.into(),
+            slot if skips => entry::skipping(slot),
+            slot => slot.into(),
+        };
+        self.entry.store(entry, SeqCst);
     }
 
     /// From now on its calls do nothing. The slot still identifies the settings of what it recorded last.
     pub(crate) fn switch_off(&self) {
-        self.slot.fetch_or(OFF, SeqCst);
+        self.entry.store(entry::OFF, SeqCst);
     }
 
     /// Gives the mark its index and lists it as called, once.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use super::definition::{self, CallMode, Mark, Measured};
+use super::entry::SLOTS;
 use super::{defaults, linked};
 use crate::platform::per_process::PerProcess;
 use crate::settings::Budget;
@@ -41,10 +42,9 @@ static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
 /// one is set.
 static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
 /// The most slots for variants.
-const MOST: usize = definition::SLOTS / 2;
+const MOST: usize = SLOTS / 2;
 /// The variants, by their slots.
-static VARIANTS: [AtomicPtr<Variant>; definition::SLOTS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; definition::SLOTS];
+static VARIANTS: [AtomicPtr<Variant>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 /// The slots of the variants.
 static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 /// How often a mark could not be given new settings because no slot was left.
@@ -171,10 +171,10 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
         let (known, budget, sampling) = (filter(), BUDGET.load(SeqCst), SAMPLING.load(SeqCst));
         let slot = slot(mark, known);
         match slot {
-            Slot::Off => mark.set_slot(None),
-            Slot::At(slot) => mark.set_slot(Some(slot)),
+            Slot::Off => mark.switch_off(),
+            Slot::At(slot) => set_slot(mark, slot),
             // At its first call the mark has no slot yet, and records under its own settings.
-            Slot::Refused if mark.slot() == 0 => mark.set_slot(Some(mark.own_slot())),
+            Slot::Refused if mark.slot() == 0 && !mark.is_off() => set_slot(mark, mark.own_slot()),
             Slot::Refused => {}
         }
         let applied = if slot == Slot::Refused { Applied::Refused } else { Applied::Done };
@@ -184,6 +184,12 @@ pub(crate) fn apply(mark: &'static Mark) -> Applied {
             return applied;
         }
     }
+}
+
+/// Sets the slot in which the mark's calls find their plans.
+fn set_slot(mark: &Mark, slot: u32) {
+    let skips = !mark.mode.is_polled && resolve(mark, of_slot(slot.into())).may_be_thinned();
+    mark.set_slot(slot, skips);
 }
 
 /// The slot in which the mark's calls find their plans.
@@ -245,7 +251,7 @@ fn variant(mark: &'static Mark, settings: Settings, is_budgeted: bool, sampling:
 
 /// The variant in this slot, if the slot is not a mark's own.
 pub(crate) fn of_slot(slot: u64) -> Option<&'static Variant> {
-    VARIANTS.get(definition::last_slot(slot) as usize).and_then(variant_at)
+    VARIANTS.get(usize::try_from(slot).ok()?).and_then(variant_at)
 }
 
 impl Variant {
@@ -303,6 +309,11 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
 }
 
 impl MarkSettings {
+    /// Whether some calls may be left out.
+    pub(crate) fn may_be_thinned(&self) -> bool {
+        self.every > 1 || self.mode.measured == Measured::WithinBudget
+    }
+
     /// The events that the mark records, in the order in which they are named.
     pub(crate) fn events(&self) -> Vec<EventSpec> {
         let mut events: Vec<_> = match self.events {

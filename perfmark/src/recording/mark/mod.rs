@@ -1,5 +1,6 @@
 //! Marks: their statics, those known before `main`, and their settings.
 
+pub(crate) mod entry;
 mod by_type;
 mod definition;
 pub(crate) mod linked;
@@ -7,4 +8,4 @@ pub(crate) mod defaults;
 pub(crate) mod mark_settings;
 
 pub use definition::Mark;
-pub(crate) use definition::{CallMode, Measured, SLOTS, called, is_slot_off};
+pub(crate) use definition::{CallMode, Measured, called};

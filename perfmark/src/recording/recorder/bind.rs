@@ -85,14 +85,12 @@ fn hooks<P: HookParams, const N: usize, const K: usize, const W: usize>() -> Hoo
 
 /// Binds a plan's hooks: those of its event set, and those for its options.
 pub(super) fn bind_plan(plan: &Plan) {
-    plan.base_hooks.set(plan.set().base_hooks.get());
     let measured = options::measured(plan);
-    let is_plain = plan.skipped().is_none() && !plan.set().mode.is_polled;
-    let begin = match (plan.is_thinned(), is_plain) {
-        (false, _) if plan.member().is_some() => options::begin_rare,
-        (false, _) => measured.begin,
-        (true, true) => options::begin_thinned::<true>,
-        (true, false) => options::begin_thinned::<false>,
+    let begin = match (plan.is_thinned(), plan.member()) {
+        (true, _) if plan.is_skipped_by_function() => options::begin_thinned::<true>,
+        (true, _) => options::begin_thinned::<false>,
+        (false, Some(_)) => options::begin_rare,
+        (false, None) => measured.begin,
     };
     plan.hooks.set(Hooks { begin, ..measured });
 }

@@ -6,7 +6,8 @@ use std::thread;
 use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
 use super::thread::calibration_calls::CalibrationCalls;
 use super::thread::call_token::{NO_FRAME, Token, has_frame};
-use crate::recording::mark::{self, Mark};
+use super::thread::gap::skips;
+use crate::recording::mark::{Mark, entry};
 
 /// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if
 /// the program switches stacks.
@@ -43,13 +44,26 @@ impl Begun {
 #[cfg_attr(not(debug_assertions), inline)]
 #[must_use]
 pub fn begin(mark: &'static Mark) -> Begun {
-    let slot = mark.slot();
-    if mark::is_slot_off(slot) {
-        // The slot of a mark that is off serves as a token, which avoids a choice between two values.
-        return Begun::new(slot, mark);
+    let entry = mark.entry();
+    // An entry serves as the token of a call without a frame, which avoids a choice between two values.
+    if entry::is_off(entry) {
+        return Begun::new(entry.cast_unsigned(), mark);
     }
-    let token = enter_at(slot);
+    if entry::is_skipping(entry) {
+        #[allow(unsafe_code, reason = "finds the thread's counts")]
+        // SAFETY: the entry is that of a mark that skips calls, and its slot is below `SLOTS`.
+        let is_skipped = unsafe { skips(entry, || mark.slot()) };
+        return Begun::new(if is_skipped { entry.cast_unsigned() } else { begin_in_slot(mark) }, mark);
+    }
+    let token = enter_at(entry.cast_unsigned());
     Begun::new(if needs_setup(token) { begin_with_setup(mark) } else { token }, mark)
+}
+
+/// Begins a call that the marked function could have skipped.
+#[inline(never)]
+fn begin_in_slot(mark: &'static Mark) -> Token {
+    let token = enter_at(mark.slot());
+    if needs_setup(token) { begin_with_setup(mark) } else { token }
 }
 
 #[cold]
@@ -102,84 +116,100 @@ impl Drop for Begun {
     }
 }
 
-/// Empty calls. No other code refers to their marks, so calibration executes the same instructions as the calls of a
-/// program.
+/// The items of a module of empty calls, whose marks have these indices. No other code refers to the marks, so
+/// calibration executes the same instructions as the calls of a program.
+macro_rules! empty_calls {
+    ($empty:literal, $caller:literal, $skipped:literal, $if_thinned:expr) => {
+        static EMPTY: Mark = Mark::hidden($empty);
+        static CALLER: Mark = Mark::hidden($caller);
+        static SKIPPED: Mark = Mark::hidden($skipped);
+
+        pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
+            unmarked,
+            marked,
+            skipped,
+            unmarked_caller,
+            marked_caller,
+            marked_caller_of_unmarked: caller_of_unmarked,
+            marked_caller_of_skipped: caller_of_skipped,
+            unmarked_suspended: unmarked,
+            marked_suspended: unmarked,
+            completed: marked,
+            returned_early,
+            empty_mark: &EMPTY,
+            caller_mark: &CALLER,
+            skipped_mark: &SKIPPED,
+            if_thinned: $if_thinned,
+        };
+
+        #[inline(never)]
+        fn marked() {
+            let begun = begin(&EMPTY);
+            black_box(());
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn returned_early() {
+            let begun = begin(&EMPTY);
+            black_box(());
+            drop(begun);
+        }
+
+        #[inline(never)]
+        fn skipped() {
+            let begun = begin(&SKIPPED);
+            black_box(());
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn unmarked() {
+            black_box(());
+        }
+
+        #[inline(never)]
+        fn marked_caller() {
+            let begun = begin(&CALLER);
+            marked();
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn caller_of_unmarked() {
+            let begun = begin(&CALLER);
+            unmarked();
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn caller_of_skipped() {
+            let begun = begin(&CALLER);
+            skipped();
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn unmarked_caller() {
+            marked();
+            black_box(());
+        }
+    };
+}
+
 mod empty_calls {
+    use std::hint::black_box;
+
+    use super::{CalibrationCalls, Mark, begin, empty_thinned_calls, ended};
+
+    empty_calls!(2, 3, 4, Some(&empty_thinned_calls::CALIBRATION_CALLS));
+}
+
+/// Those of thinned marks, whose marked functions begin them in another way.
+mod empty_thinned_calls {
     use std::hint::black_box;
 
     use super::{CalibrationCalls, Mark, begin, ended};
 
-    static EMPTY: Mark = Mark::hidden(1);
-    static CALLER: Mark = Mark::hidden(2);
-    static SKIPPED: Mark = Mark::hidden(3);
-
-    pub(super) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
-        unmarked,
-        marked,
-        skipped,
-        unmarked_caller,
-        marked_caller,
-        marked_caller_of_unmarked: caller_of_unmarked,
-        marked_caller_of_skipped: caller_of_skipped,
-        unmarked_suspended: unmarked,
-        marked_suspended: unmarked,
-        completed: marked,
-        returned_early,
-        empty_mark: &EMPTY,
-        caller_mark: &CALLER,
-        skipped_mark: &SKIPPED,
-    };
-
-    #[inline(never)]
-    fn marked() {
-        let begun = begin(&EMPTY);
-        black_box(());
-        ended(begun);
-    }
-
-    #[inline(never)]
-    fn returned_early() {
-        let begun = begin(&EMPTY);
-        black_box(());
-        drop(begun);
-    }
-
-    #[inline(never)]
-    fn skipped() {
-        let begun = begin(&SKIPPED);
-        black_box(());
-        ended(begun);
-    }
-
-    #[inline(never)]
-    fn unmarked() {
-        black_box(());
-    }
-
-    #[inline(never)]
-    fn marked_caller() {
-        let begun = begin(&CALLER);
-        marked();
-        ended(begun);
-    }
-
-    #[inline(never)]
-    fn caller_of_unmarked() {
-        let begun = begin(&CALLER);
-        unmarked();
-        ended(begun);
-    }
-
-    #[inline(never)]
-    fn caller_of_skipped() {
-        let begun = begin(&CALLER);
-        skipped();
-        ended(begun);
-    }
-
-    #[inline(never)]
-    fn unmarked_caller() {
-        marked();
-        black_box(());
-    }
+    empty_calls!(9, 10, 11, None);
 }

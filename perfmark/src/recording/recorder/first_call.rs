@@ -36,7 +36,7 @@ use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{EventCells, MarkCells, Owner};
 use crate::recording::event_table::events;
 use crate::recording::mark::mark_settings::{self, Variant};
-use crate::recording::mark::{CallMode, Mark, Measured, is_slot_off};
+use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::start;
 use crate::settings::recording::{is_off, settings};
 
@@ -85,12 +85,11 @@ fn prepare_call(
     at_first_call::run();
     // If the mark keeps its former settings, the report says so.
     _ = mark_settings::apply(mark);
-    let slot = mark.slot();
-    if is_slot_off(slot) {
+    if mark.is_off() {
         return None;
     }
     let prepared =
-        prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(slot), before_setup.as_ref()).ok();
+        prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(mark.slot()), before_setup.as_ref()).ok();
     if prepared.is_none() {
         forget_parents_calls();
         mark.unrecorded.fetch_add(1, Relaxed);
@@ -116,7 +115,7 @@ fn prepare_plan(
     let existing = if slot == 0 {
         resources.plans_at(0).find(|plan| ptr::eq(plan.cells.mark, mark))
     } else {
-        // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `mark::SLOTS`.
+        // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `SLOTS`.
         unsafe { find_plan(recorder_ptr, slot.into()) }
     };
     if let Some(plan) = existing {
@@ -125,11 +124,16 @@ fn prepare_plan(
     let mark_settings = mark_settings::resolve(mark, variant);
     let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
     let is_budgeted = mode.measured == Measured::WithinBudget;
-    let may_be_thinned = is_budgeted || mark_settings.every > 1;
+    let may_be_thinned = mark_settings.may_be_thinned();
     let every = if is_budgeted { 0 } else { mark_settings.every };
-    // SAFETY: RECORDER, and slots are below `mark::SLOTS`.
+    // SAFETY: RECORDER, and slots are below `SLOTS`.
     let forget = |slot| unsafe { forget_plan(recorder_ptr, slot) };
-    let member_ptr = if may_be_thinned { resources.thinning.member(mark, slot, every, forget) } else { ptr::null() };
+    let member_ptr = if may_be_thinned {
+        // SAFETY: CELLS: the recorder's memory lives as long as the thread's cells. Slots are below `SLOTS`.
+        unsafe { resources.thinning.member(mark, slot, every, memory::count(recorder_ptr, slot), forget) }
+    } else {
+        ptr::null()
+    };
     // SAFETY: CELLS: null, or `thinning` lives as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
     let thinned = member.and_then(|member| resources.thinning.every(member));
@@ -254,6 +258,9 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
     // No other thread refers to these cells yet.
     if let Some(cells) = Arc::get_mut(&mut resources.cells) {
         cells.give_to(owner, switched);
+        // SAFETY: the recorder came from `memory::allocate`. Its thread uses it no longer than the cells, whose
+        // destructor drops this.
+        cells.memory.get_or_insert_with(|| Box::new(unsafe { memory::Owned::new(recorder_ptr) }));
     }
     resources.plans().for_each(Plan::reset_spans);
     resources.samplings.attach(&resources.cells);
@@ -333,7 +340,7 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
 }
 
 /// The mark of calls around those that measure the probe overhead.
-static AROUND: Mark = Mark::hidden(7);
+static AROUND: Mark = Mark::hidden(8);
 
 /// Measures the probe overhead of a set on this thread. It uses a separate recorder, so that the program's data is not
 /// changed.
@@ -357,7 +364,7 @@ fn calibrate_set(
             // Calls of thinned marks are usually inside one of another mark.
             let inside = || {
                 if let Some(recorder) = HeldRecorder::acquire() {
-                    _ = (self.around.base_hooks.get().begin)(self.around, recorder);
+                    _ = (self.around.set().base_hooks.get().begin)(self.around, recorder);
                 }
                 calls();
                 if let Some(recorder) = HeldRecorder::acquire() {
@@ -386,7 +393,7 @@ fn calibrate_set(
                     if is_between {
                         recorder.bursts.calibrate_bursts();
                     }
-                    _ = (self.caller.base_hooks.get().begin)(self.caller, recorder);
+                    _ = (self.caller.set().base_hooks.get().begin)(self.caller, recorder);
                 }
                 calls();
                 if let Some(recorder) = HeldRecorder::acquire()
@@ -397,7 +404,7 @@ fn calibrate_set(
                         false
                     });
                     recorder.bursts.calibrate(false);
-                    (self.caller.base_hooks.get().end)(self.caller, frame, recorder);
+                    (self.caller.set().base_hooks.get().end)(self.caller, frame, recorder);
                 }
             });
             own.into_inner()
@@ -412,17 +419,12 @@ fn calibrate_set(
     slow::detach(unsafe { program.as_ref() }.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
-    let plan = |mark, is_thinned| {
-        let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
-        // SAFETY: the plan is used in this function only, and `set` outlives that.
-        unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
-    };
     let (calibration_calls, is_thinned) = (set.calibration_calls, set.mode.measured == Measured::InBursts);
     let plans = [
-        plan(calibration_calls.empty_mark, is_thinned),
-        plan(calibration_calls.caller_mark, is_thinned),
-        plan(calibration_calls.skipped_mark, true),
-        plan(&AROUND, false),
+        calibration_plan(set, calibration_calls.empty_mark, is_thinned),
+        calibration_plan(set, calibration_calls.caller_mark, is_thinned),
+        calibration_plan(set, calibration_calls.skipped_mark, true),
+        calibration_plan(set, &AROUND, false),
     ];
     let [empty, caller, _, around] = &plans;
     let scratch_ptr = memory::allocate().ok()?;
@@ -458,6 +460,14 @@ fn calibrate_set(
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };
     measured
+}
+
+/// A plan of one of perfmark's own marks, which is used as long as the set lives.
+fn calibration_plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
+    mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
+    let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+    // SAFETY: the plan is used no longer than the set.
+    unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
 }
 
 /// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.
@@ -513,8 +523,11 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
             registry.retire(&resources.cells);
             resources.samplings.detach(&resources.cells);
         }
-        // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
-        unsafe { reuse::put_or_free(recorder_ptr, resources) };
+        match resources {
+            Some(resources) => reuse::put(recorder_ptr, resources),
+            // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
+            None => unsafe { memory::free(recorder_ptr) },
+        }
         thread.activity.set(Activity::Ended);
     });
 }

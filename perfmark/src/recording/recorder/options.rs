@@ -29,7 +29,7 @@ const fn fenced<const IS_SAMPLED: bool>() -> Hooks {
 
 /// The hooks that those of marks with `fence` call.
 fn without_fence<const IS_SAMPLED: bool>(plan: &Plan) -> Hooks {
-    if IS_SAMPLED { SAMPLED } else { plan.base_hooks.get() }
+    if IS_SAMPLED { SAMPLED } else { plan.set().base_hooks.get() }
 }
 
 fn begin_fenced<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
@@ -77,29 +77,29 @@ fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
     if has_moved(plan.set()) {
         return slow::begin_after_sample(plan, recorder);
     }
-    (plan.base_hooks.get().begin)(plan, recorder)
+    (plan.set().base_hooks.get().begin)(plan, recorder)
 }
 
 fn end_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     if has_moved(plan.set()) {
         return slow::end(plan, frame, recorder);
     }
-    (plan.base_hooks.get().end_leaf)(plan, frame, recorder);
+    (plan.set().base_hooks.get().end_leaf)(plan, frame, recorder);
 }
 
 fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     if has_moved(plan.set()) {
         return slow::end(plan, frame, recorder);
     }
-    (plan.base_hooks.get().end)(plan, frame, recorder);
+    (plan.set().base_hooks.get().end)(plan, frame, recorder);
 }
 
 fn close_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    !has_moved(plan.set()) && (plan.base_hooks.get().close_leaf)(plan, frame, recorder)
+    !has_moved(plan.set()) && (plan.set().base_hooks.get().close_leaf)(plan, frame, recorder)
 }
 
 fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    !has_moved(plan.set()) && (plan.base_hooks.get().close)(plan, frame, recorder)
+    !has_moved(plan.set()) && (plan.set().base_hooks.get().close)(plan, frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
@@ -107,7 +107,7 @@ pub(super) fn measured(plan: &Plan) -> Hooks {
     match (plan.set().mode.is_fenced, plan.set().sampled().is_some()) {
         (true, false) => fenced::<false>(),
         (true, true) => fenced::<true>(),
-        (false, false) => plan.base_hooks.get(),
+        (false, false) => plan.set().base_hooks.get(),
         (false, true) => SAMPLED,
     }
 }
@@ -115,7 +115,7 @@ pub(super) fn measured(plan: &Plan) -> Hooks {
 /// Begins a call of a thinned mark: counts it as skipped if the thread is in a gap, and else measures it. `IS_PLAIN`
 /// calls are neither sampled nor made of polls.
 pub(super) fn begin_thinned<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if recorder.bursts.skips() { skip::<IS_PLAIN>(plan, recorder) } else { begin_in_burst(plan, recorder) }
+    if recorder.bursts.gap.skips() { skip::<IS_PLAIN>(plan, recorder) } else { begin_in_burst(plan, recorder) }
 }
 
 /// Begins a skipped call. It is counted now, or at its end if it is made of polls.
@@ -126,7 +126,7 @@ fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     }
     add(&plan.cells.skipped, 1);
     if !IS_PLAIN && let Some(of_skipped) = plan.skipped() {
-        return (of_skipped.base_hooks.get().begin)(of_skipped, recorder);
+        return (of_skipped.set().base_hooks.get().begin)(of_skipped, recorder);
     }
     recorder.release();
     NO_FRAME
@@ -135,7 +135,7 @@ fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
 /// Begins a poll of a skipped call. While calls are sampled, it has a frame, so that samples in it belong to it.
 pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(of_skipped) = plan.skipped() {
-        return (of_skipped.base_hooks.get().begin)(of_skipped, recorder);
+        return (of_skipped.set().base_hooks.get().begin)(of_skipped, recorder);
     }
     recorder.release();
     SKIPPED
@@ -162,7 +162,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     // A call made of polls may go on after the burst. Inside others, all calls are measured: their self requires it.
     let is_measured = !plan.set().mode.is_polled && (!is_counted || bursts.is_inside());
     let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) else {
-        bursts.leave_out();
+        bursts.gap.skip_one();
         return skip::<false>(plan, recorder);
     };
     bursts.open(false);

@@ -26,7 +26,7 @@ use crate::recording::cells::MarkCells;
 use crate::recording::cells::histogram::add;
 use crate::recording::cells::registry::registry;
 use crate::recording::event_table::events;
-use crate::recording::mark::{self, Mark};
+use crate::recording::mark::{Mark, entry};
 use crate::recording::start;
 use crate::settings::EventSpec;
 use crate::settings::recording::is_off;
@@ -56,8 +56,9 @@ fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'s
     if !matches!(call, PolledCall::NotBegun) {
         return begin_later(mark, call, calibration_calls);
     }
-    let slot = mark.slot();
-    let token = if mark::is_slot_off(slot) { None } else { Some(enter::enter(slot)) };
+    // Calls made of polls are skipped by their plan only, so the entry is a slot.
+    let entry = mark.entry();
+    let token = if entry::is_off(entry) { None } else { Some(enter::enter(entry.cast_unsigned())) };
     match token {
         Some(token) if !enter::needs_setup(token) => token,
         token => begin_first(mark, call, calibration_calls, token.is_none()),
@@ -84,13 +85,13 @@ fn begin_first(
 /// Begins a poll of a call that was suspended.
 #[inline(never)]
 fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
-    let slot = mark.slot();
-    if matches!(call, PolledCall::Over) || mark::is_slot_off(slot) {
+    let entry = mark.entry();
+    if matches!(call, PolledCall::Over) || entry::is_off(entry) {
         return NO_FRAME;
     }
     #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
-    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
-    let plan = |recorder| unsafe { find_plan(recorder, slot) };
+    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `SLOTS`.
+    let plan = |recorder| unsafe { find_plan(recorder, entry.cast_unsigned()) };
     let found = HeldRecorder::acquire_if(plan).map(|(recorder, plan)| (plan, recorder));
     let Some((plan, recorder)) = found.or_else(|| set_up_call(mark, calibration_calls, false)) else { return NO_FRAME };
     if call.info().is_some_and(|info| info.generation != recorder.generation.get()) {

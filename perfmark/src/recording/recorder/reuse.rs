@@ -50,27 +50,20 @@ pub(super) fn take(mark: &Mark) -> Option<(NonNull<Recorder>, Box<Resources>)> {
     Some((recorder_ptr, resources))
 }
 
-/// Keeps a thread's recorder with its resources for another thread, or frees them. The registry has merged the cells.
-///
-/// # Safety
-///
-/// The recorder came from [`memory::allocate`]. Nobody uses it or the resources any more.
-pub(super) unsafe fn put_or_free(mut recorder_ptr: NonNull<Recorder>, resources: Option<Box<Resources>>) {
-    if let (Some(mut resources), Ok(pool)) = (resources, POOL.get()) {
-        // SAFETY: `memory::allocate` mapped the recorder, and nobody else uses it.
-        let (recorder, was_deep) = unsafe { (recorder_ptr.as_ref(), memory::was_deep(recorder_ptr)) };
-        let has_open_calls = recorder.stack.innermost().is_some();
-        // A recorder that tracks overhead would make calls slower.
-        if !has_open_calls && !was_deep && !recorder.tracks_overhead.get() && resources.is_reusable() {
-            let mut pool = pool.lock();
-            pool.push(Entry { recorder_ptr, resources });
-            if pool.len() <= MAX_RECORDERS {
-                return;
-            }
+/// Keeps a thread's recorder with its resources for another thread, or drops the resources, which frees both. The
+/// registry has merged the cells.
+pub(super) fn put(recorder_ptr: NonNull<Recorder>, mut resources: Box<Resources>) {
+    let Ok(pool) = POOL.get() else { return };
+    // SAFETY: `resources` owns the memory of the recorder, which `memory::allocate` mapped, and nobody else uses it.
+    let (recorder, was_deep) = unsafe { (recorder_ptr.as_ref(), memory::was_deep(recorder_ptr)) };
+    let has_open_calls = recorder.stack.innermost().is_some();
+    // A recorder that tracks overhead would make calls slower.
+    if !has_open_calls && !was_deep && !recorder.tracks_overhead.get() && resources.is_reusable() {
+        let mut pool = pool.lock();
+        pool.push(Entry { recorder_ptr, resources });
+        if pool.len() > MAX_RECORDERS {
             // Frees the recorder that was not used for the longest time.
-            recorder_ptr = pool.remove(0).recorder_ptr;
+            pool.remove(0);
         }
     }
-    // SAFETY: it is this recorder, or one from the pool: `memory::allocate` mapped both, and nobody uses them.
-    unsafe { memory::free(recorder_ptr) };
 }

@@ -18,7 +18,7 @@ use crate::recording::mark::Mark;
 use crate::recording::recorder::event_cost::EventCost;
 use crate::settings::EventSpec;
 
-static MARK: Mark = Mark::hidden(7);
+static MARK: Mark = Mark::hidden(8);
 
 /// The cells of a recording thread.
 struct Recorded {

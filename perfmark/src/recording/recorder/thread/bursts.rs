@@ -6,6 +6,8 @@
 
 use std::cell::Cell;
 
+use super::gap::Gap;
+
 /// The most calls of a burst.
 const LONGEST: u32 = 512;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
@@ -25,10 +27,6 @@ const OF_A_LENGTH: u32 = 32;
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Bursts {
-    /// The number of calls skipped so far.
-    skipped: Cell<u64>,
-    /// The number of skipped calls at which the gap ends. In a burst, it is the number of calls skipped so far.
-    until: Cell<u64>,
     /// The number of calls that are still to be recorded in the burst.
     left: Cell<u64>,
     /// The number of calls of thinned marks that began in the burst and are open.
@@ -38,7 +36,7 @@ pub(crate) struct Bursts {
     /// The number of measured calls so far.
     measured: Cell<u64>,
     /// The number of calls before the next burst, if it was chosen.
-    gap: Cell<u64>,
+    before: Cell<u64>,
     /// The number of calls in the current block after its burst.
     rest: Cell<u64>,
     /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
@@ -62,24 +60,15 @@ pub(crate) struct Bursts {
     is_burst: Cell<bool>,
     /// Whether all calls of the burst were counted, and the next one was chosen.
     is_over: Cell<bool>,
+    /// The gap that the thread is in; in a burst, one without calls.
+    pub(crate) gap: Gap,
 }
 
 impl Bursts {
     /// The number of calls skipped so far.
     #[inline]
     pub(crate) fn skipped(&self) -> u64 {
-        self.skipped.get()
-    }
-
-    /// Skips the call that begins, if the thread is in a gap.
-    #[inline]
-    pub(crate) fn skips(&self) -> bool {
-        let skipped = self.skipped.get();
-        let skips = skipped != self.until.get();
-        if skips {
-            self.skipped.set(skipped + 1);
-        }
-        skips
+        self.gap.skipped()
     }
 
     /// Counts a call of the burst. `false` if all are counted, or no burst has begun.
@@ -96,7 +85,7 @@ impl Bursts {
     /// some are open, whose self requires the cost of those inside.
     pub(crate) fn take_beside(&self) -> bool {
         let (left, goes_on) = if self.is_burst.get() {
-            (&self.after, self.is_over.get() && self.gap.get() > 0 && self.open.get() > 0)
+            (&self.after, self.is_over.get() && self.before.get() > 0 && self.open.get() > 0)
         } else {
             (&self.warm_up, true)
         };
@@ -104,7 +93,7 @@ impl Bursts {
         if is_beside {
             left.set(left.get() - 1);
             if self.is_burst.get() {
-                self.gap.set(self.gap.get() - 1);
+                self.before.set(self.before.get() - 1);
             }
         }
         is_beside
@@ -152,12 +141,6 @@ impl Bursts {
         u64::from(self.random.get()) * u64::from(every) > u64::from(self.every.get()) << u32::BITS
     }
 
-    /// Skips the call that begins outside of a gap.
-    pub(crate) fn leave_out(&self) {
-        self.skipped.set(self.skipped.get() + 1);
-        self.until.set(self.skipped.get());
-    }
-
     /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
     pub(crate) fn complete(&self) -> u64 {
         self.complete.get()
@@ -169,7 +152,7 @@ impl Bursts {
         self.every.set(every);
         self.rarest.set(rarest);
         if restarts {
-            self.until.set(self.skipped.get());
+            self.gap.end();
             self.left.set(0);
             self.rest.set(0);
             self.complete.set(0);
@@ -193,15 +176,27 @@ impl Bursts {
         self.is_burst.get()
     }
 
+    /// Skips no calls until [`resume`](Self::resume). Returns what it needs.
+    pub(crate) fn pause(&self) -> u64 {
+        self.gap.end()
+    }
+
+    /// Ends a pause, unless a block began in it.
+    pub(crate) fn resume(&self, calls: u64) {
+        if !self.is_burst.get() {
+            self.gap.begin(calls);
+        }
+    }
+
     /// Ends the burst: begins the gap before the next one, which may be empty.
     pub(crate) fn end(&self) {
         self.is_burst.set(false);
         self.is_over.set(false);
         self.complete.set(0);
-        let gap = self.gap.get();
-        let warm_up = gap.min(self.length.get().into()) / WARM_UP;
+        let before = self.before.get();
+        let warm_up = before.min(self.length.get().into()) / WARM_UP;
         self.warm_up.set(warm_up);
-        self.until.set(self.skipped.get() + gap - warm_up);
+        self.gap.begin(before - warm_up);
     }
 
     /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
@@ -217,7 +212,7 @@ impl Bursts {
         // A burst is one of the parts of its length that its block has, so every call is as likely as any other.
         let (length, every) = (u64::from(length), u64::from(self.every.get().max(1)));
         let before = below(every, random);
-        self.gap.set(self.rest.get() + before * length);
+        self.before.set(self.rest.get() + before * length);
         self.rest.set((every - 1 - before) * length);
     }
 
@@ -244,7 +239,10 @@ impl Bursts {
 
     /// Lets calibration measure all calls, or skip them.
     pub(crate) fn calibrate(&self, skips: bool) {
-        self.until.set(if skips { u64::MAX } else { self.skipped.get() });
+        self.gap.end();
+        if skips {
+            self.gap.begin(u64::MAX >> 2);
+        }
         self.left.set(u64::MAX);
         self.complete.set(1);
     }
@@ -267,11 +265,11 @@ mod tests {
 
     /// Whether the next call of a mark of which one in `every` is measured is recorded.
     fn records(bursts: &Bursts, every: u32, random: &Cell<u64>) -> bool {
-        while !bursts.skips() {
+        while !bursts.gap.skips() {
             if bursts.count() {
                 let is_measured = !bursts.leaves_out(every);
                 if !is_measured {
-                    bursts.leave_out();
+                    bursts.gap.skip_one();
                 }
                 return is_measured;
             }

@@ -27,6 +27,8 @@ pub(crate) struct CalibrationCalls {
     pub(crate) empty_mark: &'static Mark,
     pub(crate) caller_mark: &'static Mark,
     pub(crate) skipped_mark: &'static Mark,
+    /// The calls of marks that are thinned, if their marked functions begin them in another way.
+    pub(crate) if_thinned: Option<&'static Self>,
 }
 
 impl std::fmt::Debug for CalibrationCalls {

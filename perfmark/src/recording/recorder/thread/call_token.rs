@@ -1,10 +1,13 @@
 //! The token that a call holds between entry and exit.
 
-/// The serial number of the call's frame, possibly with flags. If the highest bit is set, the call has no frame, and
-/// the token is one of the reasons below.
+use crate::recording::mark::entry::OFF;
+
+/// The serial number of the call's frame, possibly with flags, from 1 on. If the highest bit is set, the call has no
+/// frame, and the token is one of the reasons below. The [entry](crate::recording::mark::entry) of a mark that is off,
+/// or that skips the call, is such a token, too.
 pub(crate) type Token = u64;
 
-/// The call has no frame, and its exit does nothing. The slot of a mark that is off is such a token, too.
+/// The call has no frame, and its exit does nothing.
 pub(crate) const NO_FRAME: Token = 1 << 63;
 /// Entry needs setup: the thread does not know the mark yet, or its recorder cannot be acquired.
 pub(crate) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
@@ -30,5 +33,5 @@ pub(crate) fn is_skipped(token: Token) -> bool {
 /// Whether the call with this token was given a frame.
 #[inline]
 pub(crate) fn has_frame(token: Token) -> bool {
-    token.cast_signed() >= 0
+    token.cast_signed() > if OFF == 0 { 0 } else { -1 }
 }

@@ -11,7 +11,7 @@ use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
 use super::plan::{FAST_EVENTS, Hooks};
 use super::stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT};
 use crate::recording::cells::sampled::SampledThread;
-use crate::recording::mark::CallMode;
+use crate::recording::mark::{CallMode, Measured};
 use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
 use crate::recording::start;
 
@@ -59,6 +59,8 @@ impl EventSet {
         calibration_calls: &'static CalibrationCalls,
         hooks: Hooks,
     ) -> Self {
+        let if_thinned = calibration_calls.if_thinned.filter(|_| mode.measured == Measured::InBursts);
+        let calibration_calls = if_thinned.unwrap_or(calibration_calls);
         let mut set = Self {
             counters: CounterSet::new(),
             overhead: OverheadTable::new(),

@@ -7,13 +7,14 @@ use std::cell::Cell;
 use std::io;
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
 use super::stack::{Frame, FrameSpace, STACK_ALIGNMENT, Split, SplitSpace};
 use super::state::{HeldRecorder, Recorder};
 use crate::platform::per_process::{self, PerProcess};
-use crate::recording::mark;
+use crate::recording::mark::entry::{self, Counts, SLOTS};
 
 /// The layout of a thread's memory, which is aligned to [`STACK_ALIGNMENT`].
 #[repr(C)]
@@ -21,8 +22,24 @@ pub(crate) struct ThreadMemory {
     pub(crate) frames: FrameSpace,
     pub(crate) recorder: Recorder,
     /// The thread's plans, by the marks' slots; null for marks that were not called on this thread.
-    plans: [Cell<*const Plan>; mark::SLOTS],
+    plans: [Cell<*const Plan>; SLOTS],
+    /// How many calls marked functions skipped.
+    counts: Counts,
     splits: SplitSpace,
+}
+
+/// The distance in bytes from a recorder's gap, which begins with the calls that are left in it, to the counts.
+pub(crate) const FROM_GAP_TO_COUNTS: usize =
+    offset_of!(ThreadMemory, counts) - offset_of!(ThreadMemory, recorder.bursts.gap);
+
+/// The counts of calls that the thread's marked functions skip.
+///
+/// # Safety
+///
+/// RECORDER holds for `recorder`.
+pub(crate) unsafe fn counts(recorder: NonNull<Recorder>) -> *const Counts {
+    // SAFETY: RECORDER: the recorder came from `allocate`, so the counts are mapped.
+    unsafe { &raw const (*ThreadMemory::of(recorder)).counts }
 }
 
 impl ThreadMemory {
@@ -54,40 +71,63 @@ pub(crate) unsafe fn split_of(frame: *const Frame) -> NonNull<Split> {
 ///
 /// # Safety
 ///
-/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`]. CELLS: the plan is used as long as it lives.
+/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`]. CELLS: the plan is used as long as it lives.
 #[inline]
 pub(crate) unsafe fn find_plan<'a>(recorder: NonNull<Recorder>, slot: u64) -> Option<&'a Plan> {
     // SAFETY: this function's contract.
     unsafe { plan_entry(recorder, slot).get().as_ref() }
 }
 
-/// Lets calls of the plan's mark find it, if the mark has a slot.
+/// Lets calls of the plan's mark find it, if the mark has a slot. Its marked functions skip calls in gaps if they may:
+/// the first such plan in a slot counts these.
 ///
 /// # Safety
 ///
 /// RECORDER holds for `recorder`, and CELLS for the plan.
 pub(crate) unsafe fn set_plan(recorder: NonNull<Recorder>, plan: &Plan) {
-    if plan.slot() != 0 {
-        // SAFETY: this function's contract, and the slot of a plan is below `mark::SLOTS`.
-        unsafe { plan_entry(recorder, plan.slot().into()) }.set(plan);
+    if plan.slot() == 0 {
+        return;
     }
+    // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
+    unsafe { plan_entry(recorder, plan.slot().into()) }.set(plan);
+    // SAFETY: this function's contract.
+    let Some(count) = (unsafe { count(recorder, plan.slot()) }) else { return };
+    if !plan.is_skipped_by_function() {
+        entry::switch_off(count);
+    } else if entry::switch_on(count) {
+        // SAFETY: CELLS: the recorder's memory lives as long as the thread's cells.
+        unsafe { plan.cells.count_skipped_in(count) };
+    }
+}
+
+/// The number of calls that the marked function with this slot skipped. `None` if it skips no calls.
+///
+/// # Safety
+///
+/// RECORDER holds for `recorder`.
+pub(crate) unsafe fn count<'a>(recorder: NonNull<Recorder>, slot: u32) -> Option<&'a AtomicI64> {
+    // SAFETY: RECORDER: the recorder came from `allocate`, so the counts are mapped.
+    unsafe { (*counts(recorder)).get(slot as usize) }
 }
 
 /// Lets the next call of the mark with this slot set up a plan.
 ///
 /// # Safety
 ///
-/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
+/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
 pub(crate) unsafe fn forget_plan(recorder: NonNull<Recorder>, slot: u32) {
     // SAFETY: this function's contract.
-    unsafe { plan_entry(recorder, slot.into()) }.set(ptr::null());
+    unsafe {
+        plan_entry(recorder, slot.into()).set(ptr::null());
+        count(recorder, slot).map(entry::switch_off);
+    }
 }
 
 /// # Safety
 ///
-/// RECORDER holds for `recorder`, and `slot` is below [`mark::SLOTS`].
+/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
 #[inline]
-#[allow(clippy::cast_possible_truncation, reason = "below `mark::SLOTS`")]
+#[allow(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
 unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<*const Plan> {
     // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
     unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<*const Plan>>().add(slot as usize) }
@@ -96,7 +136,7 @@ unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<*co
 impl HeldRecorder {
     /// Lets the next call of the mark with this slot set up a plan.
     pub(crate) fn forget_plan(&self, slot: u32) {
-        // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `mark::SLOTS`.
+        // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `SLOTS`.
         unsafe { forget_plan(self.as_ptr(), slot) };
     }
 }
@@ -155,6 +195,31 @@ pub(crate) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
     let frame = unsafe { &(*ThreadMemory::of(recorder)).frames[DEEP] };
     // Frames are used from the bottom up, and a frame that was used holds a plan.
     !frame.plan_ptr().is_null()
+}
+
+/// The memory of a recorder. It is freed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Owned(NonNull<Recorder>);
+
+impl Owned {
+    /// # Safety
+    ///
+    /// The recorder came from [`allocate`], and nobody uses it once this is dropped.
+    pub(crate) unsafe fn new(recorder: NonNull<Recorder>) -> Self {
+        Self(recorder)
+    }
+}
+
+// SAFETY: it is dropped only, by which time no thread uses the memory.
+unsafe impl Send for Owned {}
+// SAFETY: there is nothing to do with a reference.
+unsafe impl Sync for Owned {}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: `new` requires it.
+        unsafe { free(self.0) };
+    }
 }
 
 /// Zeroes the memory of a recorder, returns its pages to the kernel, and keeps the mapping for another thread.

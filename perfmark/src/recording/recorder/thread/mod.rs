@@ -7,6 +7,7 @@ pub(crate) mod stack;
 pub(crate) mod overhead;
 pub(crate) mod calibration_calls;
 pub(crate) mod state;
+pub(crate) mod gap;
 pub(crate) mod bursts;
 pub(crate) mod thinning;
 pub(crate) mod event_set;

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering::Relaxed;
 use std::{array, ptr};
 
 use perfmark_rdpmc::CounterSet;
@@ -62,17 +61,12 @@ pub(crate) struct Plan {
     /// have a bucket.
     spans: [Cell<Span>; FAST_EVENTS],
     pub(crate) cells: MarkCells,
-    /// The hooks of measured calls, without options.
-    pub(crate) base_hooks: Cell<Hooks>,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own. Null without a call graph.
     pub(crate) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
-    /// See the methods.
+    /// See the method.
     if_thinned: u64,
-    if_keeps_thinned: u64,
-    /// The number of calls that were recorded, if it has a member.
-    recorded: Cell<u64>,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
     member: *const Member,
     /// The plan of the calls that are skipped, if samples of them are noted; else null.
@@ -103,7 +97,6 @@ impl Plan {
         member: *const Member,
     ) -> Self {
         let event_cells = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
-        let (hooks, base_hooks) = (Cell::new(set.base_hooks.get()), set.base_hooks.clone());
         // Without a call graph, all nodes are null, so the last one is always the right one.
         let no_node = if settings().has_call_graph { ptr::dangling() } else { ptr::null() };
         let last_nodes = [const { Cell::new(ptr::null()) }; 2];
@@ -111,23 +104,18 @@ impl Plan {
             last.set(no_node);
         }
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        let (skipped, recorded) = (Cell::new(ptr::null()), Cell::new(0));
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
-        let if_keeps_thinned = if cells.is_thinned || set.len() == 0 { 0 } else { THINNED_INSIDE };
         Self {
-            hooks,
+            hooks: set.base_hooks.clone(),
             set,
             event_cells,
             spans,
             cells,
-            base_hooks,
             last_nodes,
             variant,
             if_thinned,
-            if_keeps_thinned,
-            recorded,
             member,
-            skipped,
+            skipped: Cell::new(ptr::null()),
         }
     }
 
@@ -143,6 +131,11 @@ impl Plan {
         self.cells.is_thinned
     }
 
+    /// Whether its marked function may skip its calls in gaps: nothing else need be done for them.
+    pub(crate) fn is_skipped_by_function(&self) -> bool {
+        self.is_thinned() && !self.set().mode.is_polled && self.skipped.get().is_null()
+    }
+
     /// What chooses whether it is thinned, if `every` or a budget may.
     pub(crate) fn member(&self) -> Option<&Member> {
         // SAFETY: null, or `new` requires that it lives as long as the plan is used.
@@ -152,12 +145,9 @@ impl Plan {
     /// Counts a call that is recorded, for its member.
     #[inline]
     pub(crate) fn count(&self) {
-        self.recorded.set(self.recorded.get() + 1);
-    }
-
-    /// The number of calls so far, if it has a member.
-    pub(crate) fn calls(&self) -> u64 {
-        self.recorded.get() + self.cells.skipped.load(Relaxed)
+        if let Some(member) = self.member() {
+            member.recorded.set(member.recorded.get() + 1);
+        }
     }
 
     /// What tells it from other plans of the thread.
@@ -201,9 +191,8 @@ impl Plan {
 
     /// [`THINNED_INSIDE`] if the cost of calls of thinned marks inside does not belong to the call around. It does if
     /// this mark is thinned, too, or for skipped calls. Else 0.
-    #[inline]
     pub(crate) fn if_keeps_thinned(&self) -> u64 {
-        self.if_keeps_thinned
+        if self.is_thinned() || self.set().len() == 0 { 0 } else { THINNED_INSIDE }
     }
 
     /// The number of calls that a measured one counts as.

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
 use super::bursts::Bursts;
+use super::memory::counts;
 use super::plan::Plan;
 use super::stack::{FrameRef, SKIPPED, Stack};
 use super::thinning::Thinning;
@@ -29,6 +30,7 @@ use crate::platform::signals::BlockedSignals;
 use crate::recording::cells::graph::Graph;
 use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
+use crate::recording::mark::entry;
 use crate::recording::recorder::counters::EventSlots;
 
 /// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
@@ -254,13 +256,26 @@ impl ThreadState {
     ///
     /// RECORDER and CELLS hold for `recorder`.
     pub(crate) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
-        self.recorder.set(recorder.as_ptr());
+        // SAFETY: this function's contract.
+        unsafe { self.replace_recorder(recorder.as_ptr()) };
     }
 
     /// Leaves the thread without a recorder.
     pub(crate) fn clear_recorder(&self) {
         TlsPointer::get().clear();
-        self.recorder.set(ptr::null());
+        // SAFETY: there is no recorder.
+        unsafe { self.replace_recorder(ptr::null()) };
+    }
+
+    /// Makes this the thread's recorder, in whose gap marked functions skip calls, or none. Returns the one before.
+    ///
+    /// # Safety
+    ///
+    /// Null, or RECORDER and CELLS hold for `recorder`.
+    unsafe fn replace_recorder(&self, recorder: *const Recorder) -> *const Recorder {
+        // SAFETY: RECORDER: it is mapped as long as it is the thread's recorder.
+        unsafe { entry::set_counts(NonNull::new(recorder.cast_mut()).map_or(ptr::null(), |of| counts(of))) };
+        self.recorder.replace(recorder)
     }
 
     /// Whether interrupted entry or exit code holds the recorder.
@@ -314,6 +329,8 @@ pub(crate) struct ActivityGuard<'a> {
     thread: &'a ThreadState,
     activity: Activity,
     interrupts_hook: bool,
+    /// What is left of the gap.
+    gap: u64,
 }
 
 impl<'a> ActivityGuard<'a> {
@@ -321,7 +338,8 @@ impl<'a> ActivityGuard<'a> {
     pub(crate) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
         let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
         TlsPointer::get().clear();
-        Self { thread, activity: thread.activity.replace(activity), interrupts_hook }
+        let gap = thread.recorder().map_or(0, |recorder| recorder.bursts.pause());
+        Self { thread, activity: thread.activity.replace(activity), interrupts_hook, gap }
     }
 }
 
@@ -331,6 +349,9 @@ impl Drop for ActivityGuard<'_> {
             TlsPointer::get().store(self.thread.recorder.get());
         }
         self.thread.activity.set(self.activity);
+        if let Some(recorder) = self.thread.recorder().filter(|_| self.gap > 0) {
+            recorder.bursts.resume(self.gap);
+        }
     }
 }
 
@@ -341,10 +362,12 @@ impl Drop for ActivityGuard<'_> {
 /// RECORDER and CELLS hold for `recorder` until `calls` returns.
 pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
     let activity = thread.activity.replace(Activity::Calibration);
-    let program_recorder = thread.recorder.replace(recorder.as_ptr());
+    // SAFETY: this function's contract.
+    let program_recorder = unsafe { thread.replace_recorder(recorder.as_ptr()) };
     TlsPointer::get().store(recorder.as_ptr());
     calls();
     TlsPointer::get().clear();
-    thread.recorder.set(program_recorder);
+    // SAFETY: RECORDER and CELLS hold for the recorder that the thread had before.
+    unsafe { thread.replace_recorder(program_recorder) };
     thread.activity.set(activity);
 }

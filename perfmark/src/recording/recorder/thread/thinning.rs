@@ -7,13 +7,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::bursts::Bursts;
 use super::plan::Plan;
 use crate::platform::usage::thread_cpu_ns;
-use crate::recording::mark::Mark;
 use crate::recording::mark::mark_settings;
+use crate::recording::mark::{Mark, entry};
 use crate::settings::Budget;
 use crate::settings::recording::is_off;
 
@@ -71,9 +72,13 @@ pub(crate) struct Member {
     every: Cell<u32>,
     /// Whether it is rare, so that all of its calls are measured.
     is_rare: Cell<bool>,
+    /// The number of calls that the marked function skipped; null if it skips none.
+    count: Cell<*const AtomicI64>,
     plans: RefCell<Vec<*const Plan>>,
     /// What [`Thinning::every`] returned when its calls' plan was set up, or at the last adaptation.
     in_use: Cell<Option<u32>>,
+    /// The number of calls that were recorded.
+    pub(crate) recorded: Cell<u64>,
     /// The number of calls at the last adaptation.
     seen: Cell<u64>,
     /// The number of calls before that, in which earlier calls count less.
@@ -96,14 +101,26 @@ impl Thinning {
     }
 
     /// The mark, which has this slot, and of which one call in `every` is measured; it is within a budget if that is 0.
-    /// Calls `forget` with the slot that it had before. The pointer is valid as long as `self`.
-    pub(crate) fn member(&self, mark: &'static Mark, slot: u32, every: u32, forget: impl FnOnce(u32)) -> *const Member {
+    /// `count` is that of the calls that the marked function skips. Calls `forget` with the slot that it had before.
+    /// The pointer is valid as long as `self`.
+    ///
+    /// # Safety
+    ///
+    /// The count lives as long as `self` is used.
+    pub(crate) unsafe fn member(
+        &self,
+        mark: &'static Mark,
+        slot: u32,
+        every: u32,
+        count: Option<&AtomicI64>,
+        forget: impl FnOnce(u32),
+    ) -> *const Member {
         let mut members = self.members.borrow_mut();
         let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
             if every == 0 && self.seen_ns.get() == 0 {
                 self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
             }
-            let member = Box::new(Member::new(mark, slot, every));
+            let member = Box::new(Member::new(mark, slot, every, count));
             if let Some(every) = self.every(&member) {
                 let (smallest, largest) = self.range.get().unwrap_or((every, every));
                 self.range.set(Some((smallest.min(every), largest.max(every))));
@@ -114,7 +131,7 @@ impl Thinning {
         let before = members[index].slot.get();
         if before != slot {
             forget(before);
-            members[index].change(slot, every);
+            members[index].change(slot, every, count);
             self.note_range(&members);
         }
         &raw const *members[index]
@@ -217,14 +234,16 @@ impl Thinning {
 }
 
 impl Member {
-    fn new(mark: &'static Mark, slot: u32, every: u32) -> Self {
+    fn new(mark: &'static Mark, slot: u32, every: u32, count: Option<&AtomicI64>) -> Self {
         Self {
             mark,
             slot: Cell::new(slot),
             every: Cell::new(every),
+            count: Cell::new(count.map_or(ptr::null(), ptr::from_ref)),
             is_rare: Cell::new(false),
             plans: RefCell::default(),
             in_use: Cell::new(None),
+            recorded: Cell::new(0),
             seen: Cell::new(0),
             load: Cell::new(0.0),
             cost_ns: Cell::new(UNKNOWN_NS),
@@ -232,12 +251,13 @@ impl Member {
     }
 
     /// The mark has another slot, because it has other settings.
-    fn change(&self, slot: u32, every: u32) {
+    fn change(&self, slot: u32, every: u32, count: Option<&AtomicI64>) {
         self.slot.set(slot);
         self.every.set(every);
+        self.count.set(count.map_or(ptr::null(), ptr::from_ref));
         self.is_rare.set(false);
         self.plans.borrow_mut().clear();
-        self.seen.set(0);
+        self.seen.set(self.calls());
     }
 
     fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
@@ -257,12 +277,15 @@ impl Member {
             return;
         }
         self.plans.borrow_mut().push(plan);
-        self.seen.set(self.seen.get() + plan.calls());
+        self.seen.set(self.seen.get() + plan.cells.skipped.load(Relaxed));
     }
 
     /// The number of its calls so far.
     fn calls(&self) -> u64 {
-        self.plans().map(Plan::calls).sum()
+        let skipped = self.plans().map(|plan| plan.cells.skipped.load(Relaxed));
+        // SAFETY: `Thinning::member` requires that it lives as long as this member is used.
+        let by_function = unsafe { self.count.get().as_ref() }.map_or(0, entry::skipped_in);
+        self.recorded.get() + by_function + skipped.sum::<u64>()
     }
 
     /// What measuring all calls takes in nanoseconds.

@@ -1,0 +1,227 @@
+//! What calls of a mark do, in one number: nothing; find their plan in a slot; or, of a thinned mark, be skipped if the
+//! thread is in a gap between bursts.
+//!
+//! On x86-64, the marked function itself skips the call, in a few instructions. The entry is then the offset of a
+//! thread-local pointer from the thread's control block, which is negative, and the same on all threads ("ELF Handling
+//! For Thread-Local Storage", 3.4.6). So no symbol of perfmark is in the user's crate. The pointer refers to the
+//! thread's [`Counts`].
+#![allow(unsafe_code, reason = "finds the thread's counts")]
+
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(crate) use self::local::{CAN_SKIP, OFF, counts, is_off, is_skipping, set_counts, skip, skipping};
+
+/// The slots in a thread's tables of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
+/// instructions each. 0 and 1 are none.
+pub(crate) const SLOTS: usize = 1 << 14;
+
+/// The slots whose marked functions may skip calls themselves.
+const COUNTS: usize = 1 << 11;
+
+/// How many calls the thread's marked functions skipped, by the slots of their marks, with [`IS_ON`] and [`WAS_ON`].
+///
+/// Only the thread changes a count, and its signal handlers. So each change is a single instruction, and nothing is
+/// lost if a handler comes in between.
+pub(crate) type Counts = [AtomicI64; COUNTS];
+
+/// In a count: the marked function skips calls in gaps.
+const IS_ON: i64 = i64::MIN;
+/// In a count: it has done so.
+const WAS_ON: i64 = 1 << 62;
+
+/// Lets the marked function skip calls in gaps from now on. Returns whether it is the first time.
+pub(crate) fn switch_on(count: &AtomicI64) -> bool {
+    count.fetch_or(IS_ON | WAS_ON, Relaxed) & WAS_ON == 0
+}
+
+/// Lets the marked function skip no calls from now on.
+pub(crate) fn switch_off(count: &AtomicI64) {
+    count.fetch_and(!IS_ON, Relaxed);
+}
+
+/// The number of calls that the marked function skipped.
+pub(crate) fn skipped_in(count: &AtomicI64) -> u64 {
+    (count.load(Relaxed) & !(IS_ON | WAS_ON)).cast_unsigned()
+}
+
+#[cfg(all(
+    not(miri),
+    target_os = "linux",
+    any(target_env = "gnu", target_feature = "crt-static"),
+    target_pointer_width = "64",
+    target_arch = "x86_64"
+))]
+mod local {
+    use std::arch::{asm, global_asm};
+
+    use super::{AtomicI64, COUNTS, Counts};
+
+    /// Whether marked functions skip calls themselves.
+    pub(crate) const CAN_SKIP: bool = true;
+    /// The entry of a mark that is off.
+    pub(crate) const OFF: i64 = 0;
+
+    /// Whether calls do nothing.
+    #[inline]
+    pub(crate) fn is_off(entry: i64) -> bool {
+        // With `== OFF`, the compiler would replace the entry by 0 where it serves as a token, which takes a branch.
+        entry.cast_unsigned() <= 1
+    }
+
+    /// Whether the marked function skips calls in gaps, if it is not off.
+    #[inline]
+    pub(crate) fn is_skipping(entry: i64) -> bool {
+        entry <= 1
+    }
+
+    /// The counts of a thread without a recorder.
+    static NOTHING: Counts = [const { AtomicI64::new(0) }; COUNTS];
+
+    global_asm!(
+        ".pushsection .tdata.{nothing}.counts,\"awT\",@progbits",
+        ".p2align 3",
+        ".globl {nothing}.counts",
+        ".hidden {nothing}.counts",
+        ".type {nothing}.counts, @object",
+        ".size {nothing}.counts, 8",
+        "{nothing}.counts:",
+        ".quad {nothing}",
+        ".popsection",
+        nothing = sym NOTHING,
+    );
+
+    /// The entry of a mark with this slot whose marked function skips calls in gaps, if it can.
+    pub(crate) fn skipping(slot: u32) -> i64 {
+        if slot as usize >= COUNTS { slot.into() } else { offset() }
+    }
+
+    /// The offset of the thread's pointer to its counts.
+    fn offset() -> i64 {
+        let offset;
+        // SAFETY: loads a number that the linker stored.
+        unsafe {
+            asm!(
+                "mov {offset}, qword ptr [rip + {nothing}.counts@gottpoff]",
+                offset = out(reg) offset,
+                nothing = sym NOTHING,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        offset
+    }
+
+    /// Makes these the thread's counts. With null, it has none.
+    ///
+    /// # Safety
+    ///
+    /// They live until others are set.
+    pub(crate) unsafe fn set_counts(counts: *const Counts) {
+        let counts = if counts.is_null() { &raw const NOTHING } else { counts };
+        let offset = offset();
+        // SAFETY: the offset is that of this thread's pointer.
+        unsafe {
+            asm!("mov qword ptr fs:[{}], {}", in(reg) offset, in(reg) counts, options(nostack, preserves_flags));
+        }
+    }
+
+    /// The thread's counts. It is computed anew: a program that switches stacks may be on another thread within one
+    /// function.
+    ///
+    /// # Safety
+    ///
+    /// The entry is that of a mark that skips calls.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "an instruction")]
+    pub(crate) unsafe fn counts(entry: i64) -> *const Counts {
+        let counts;
+        // SAFETY: loads this thread's pointer. Loads that come after this are not moved before it.
+        unsafe {
+            asm!(
+                "mov {counts}, qword ptr fs:[{entry}]",
+                counts = out(reg) counts,
+                entry = in(reg) entry,
+                options(nostack, preserves_flags)
+            );
+        }
+        counts
+    }
+
+    /// Skips the call that begins if the thread is in a gap, and if the slot's marked function may skip calls.
+    ///
+    /// # Safety
+    ///
+    /// The slot is that of a mark that skips calls. If its count is on, two numbers are `FROM_GAP` bytes before the
+    /// counts: how many calls the thread skipped so far, and how many there are when the gap ends.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "a few instructions")]
+    pub(crate) unsafe fn skip<const FROM_GAP: usize>(counts: *const Counts, slot: u64) -> bool {
+        // SAFETY: this function's contract. Only this thread changes the numbers, so each change is a single
+        // instruction, but not atomic.
+        unsafe {
+            asm!(
+                "cmp qword ptr [{counts} + {slot}*8], 0",
+                "jns {is_off}",
+                "mov {skipped}, qword ptr [{counts} - {from_gap}]",
+                "cmp {skipped}, qword ptr [{counts} - {from_gap} + 8]",
+                "jge {is_over}",
+                "inc qword ptr [{counts} - {from_gap}]",
+                "inc qword ptr [{counts} + {slot}*8]",
+                counts = in(reg) counts,
+                slot = in(reg) slot,
+                skipped = out(reg) _,
+                from_gap = const FROM_GAP,
+                is_off = label { return false },
+                is_over = label { return false },
+                options(nostack)
+            );
+        }
+        true
+    }
+}
+
+#[cfg(not(all(
+    not(miri),
+    target_os = "linux",
+    any(target_env = "gnu", target_feature = "crt-static"),
+    target_pointer_width = "64",
+    target_arch = "x86_64"
+)))]
+mod local {
+    use std::ptr;
+
+    use super::Counts;
+
+    /// Whether marked functions skip calls themselves.
+    pub(crate) const CAN_SKIP: bool = false;
+    /// The entry of a mark that is off. It is negative, which is quick to test.
+    pub(crate) const OFF: i64 = i64::MIN;
+
+    /// Whether calls do nothing.
+    #[inline]
+    pub(crate) fn is_off(entry: i64) -> bool {
+        entry < 0
+    }
+
+    /// No marked function skips calls itself.
+    #[inline]
+    pub(crate) fn is_skipping(_: i64) -> bool {
+        false
+    }
+
+    pub(crate) fn skipping(slot: u32) -> i64 {
+        slot.into()
+    }
+
+    pub(crate) unsafe fn set_counts(_: *const Counts) {}
+
+    #[inline]
+    pub(crate) unsafe fn counts(_: i64) -> *const Counts {
+        ptr::null()
+    }
+
+    #[inline]
+    pub(crate) unsafe fn skip<const FROM_GAP: usize>(_: *const Counts, _: u64) -> bool {
+        false
+    }
+}
