@@ -431,6 +431,194 @@ fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
     }
 }
 
+/// Lets a future run to its end.
+fn complete<F: Future>(future: F) -> F::Output {
+    let (mut future, mut context) = (std::pin::pin!(future), Context::from_waker(Waker::noop()));
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
+
+/// Takes that many polls, and one more.
+async fn yields(polls: usize, pages: usize) {
+    for _ in 0..polls {
+        faults(pages);
+        let mut is_ready = false;
+        std::future::poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+    }
+}
+
+/// Thinned marks, each of which costs some pages.
+macro_rules! thinned {
+    ($($every:literal $name:ident $pages:literal;)*) => {
+        $(#[perfmark(page_faults, every = $every)]
+        fn $name() {
+            faults($pages);
+        })*
+    };
+}
+
+thinned! {
+    2 ten_pages_often 10;
+    64 a_page_rarely 1;
+    8 five_pages 5;
+    4 a_page 1;
+    64 ten_pages_rarely 10;
+    16 ten_pages 10;
+}
+
+#[perfmark(page_faults, every = 4)]
+fn around_many() {
+    faults(50);
+    (0..100).for_each(|_| a_page());
+}
+
+#[perfmark(page_faults, every = 16)]
+async fn polled_ten_times() {
+    yields(10, 10).await;
+}
+
+/// Goes down some calls of a mark that is not thinned.
+#[perfmark(page_faults)]
+fn chain(depth: usize) {
+    if depth > 1 {
+        chain(depth - 1);
+    } else {
+        (0..20).for_each(|_| five_pages());
+    }
+}
+
+/// Marks around them, each with the pages that a call costs itself.
+macro_rules! callers {
+    ($($name:ident $pages:literal $work:expr;)*) => {
+        $(#[perfmark(page_faults)]
+        fn $name() {
+            $work
+        })*
+        const CALLERS: &[(&str, fn(), i64)] = &[$((stringify!($name), $name, $pages)),*];
+    };
+}
+
+callers! {
+    of_two_shares 90 for _ in 0..30 {
+        ten_pages_often();
+        a_page_rarely();
+        faults(3);
+    };
+    of_frequent_bursts 90 for _ in 0..30 {
+        ten_pages_often();
+        faults(3);
+    };
+    of_calls_that_outlive_bursts 20 {
+        faults(20);
+        around_many();
+    };
+    of_deep_calls 240 for _ in 0..2 {
+        chain(50);
+        for _ in 0..6 {
+            five_pages();
+            faults(20);
+        }
+    };
+    of_polls 2 {
+        faults(2);
+        complete(polled_ten_times());
+    };
+}
+
+#[test]
+fn self_of_callers_is_right_whatever_is_thinned_inside() {
+    const CALLS: i64 = 400;
+    let _alone = alone::alone();
+    let mut wrong = false;
+    for (stream, &(name, caller, truth)) in (0..2).flat_map(|stream| CALLERS.iter().map(move |caller| (stream, caller)))
+    {
+        let calls = move || {
+            seed(stream);
+            // Before the first burst, nothing is known about the calls inside.
+            (0..300).for_each(|_| caller());
+            let before = snapshot();
+            (0..CALLS).for_each(|_| caller());
+            snapshot().since(&before)
+        };
+        let between = thread::spawn(calls).join().expect("does not panic");
+        let Some((_, values)) = find(&between, name) else { return };
+        let each = values.self_sum.expect("known") as f64 / CALLS as f64;
+        println!("{name}: self {each:.3} a call, truth {truth}; {} estimated", values.estimated);
+        wrong |= (each / truth as f64 - 1.0).abs() > 0.06 || values.estimated == 0;
+    }
+    assert!(!wrong);
+}
+
+#[perfmark(page_faults)]
+fn on_a_short_thread() {
+    faults(5);
+    (0..8).for_each(|_| ten_pages_rarely());
+}
+
+#[test]
+fn a_thread_without_bursts_knows_what_threads_before_it_learned() {
+    const THREADS: u64 = 400;
+    let _alone = alone::alone();
+    reset();
+    for stream in 0..THREADS {
+        let calls = move || {
+            seed(stream);
+            (0..4).for_each(|_| on_a_short_thread());
+        };
+        thread::spawn(calls).join().expect("does not panic");
+    }
+    let Some((mark, values)) = find(&snapshot(), "on_a_short_thread") else { return };
+    let each = values.self_sum.expect("known") as f64 / mark.calls as f64;
+    println!("self {each:.3} a call, truth 5");
+    // Before the first burst in it, it is 85.
+    assert!((each / 5.0 - 1.0).abs() <= 0.4, "{each}");
+}
+
+#[perfmark(page_faults)]
+async fn skips_in_its_first_poll() {
+    (0..10).for_each(|_| ten_pages());
+    yields(1, 0).await;
+}
+
+#[test]
+fn an_estimate_in_any_poll_flags_the_call() {
+    const CALLS: i64 = 2_000;
+    let _alone = alone::alone();
+    seed(0);
+    (0..CALLS).for_each(|_| complete(skips_in_its_first_poll()));
+    let Some((_, values)) = find(&snapshot(), "skips_in_its_first_poll") else { return };
+    // Calls within a burst are exact.
+    assert!(values.estimated > CALLS.cast_unsigned() * 3 / 4, "{values:?}");
+}
+
+#[perfmark(page_faults, every = 16)]
+async fn in_flight_for_long() {
+    yields(2, 5).await;
+}
+
+#[perfmark(page_faults, every = 16)]
+fn called_often() {}
+
+#[test]
+fn a_call_of_polls_is_measured_although_its_mark_becomes_rare_meanwhile() {
+    let _alone = alone::alone();
+    seed(0);
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut calls: Vec<_> = (0..200).map(|_| Box::pin(in_flight_for_long())).collect();
+    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
+    (0..1_000_000).for_each(|_| called_often());
+    for call in &mut calls {
+        while call.as_mut().poll(context).is_pending() {}
+    }
+    let Some((mark, values)) = find(&snapshot(), "in_flight_for_long") else { return };
+    assert_eq!((mark.calls, values.unmeasured), (200, 0), "{values:?}");
+    assert_eq!(values.total, 10 * values.weight.cast_signed(), "{values:?}");
+}
+
 #[perfmark(page_faults, name = "still open")]
 fn still_open() -> Snapshot {
     (0..4_000).for_each(|_| inside_open());

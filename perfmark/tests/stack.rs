@@ -13,7 +13,7 @@ use perfmark::perfmark;
 /// The most that a thread's first call may take, in bytes.
 const MOST: usize = if cfg!(debug_assertions) { 9 << 10 } else { 4 << 10 };
 /// The most that a later call may take.
-const MOST_LATER: usize = if cfg!(debug_assertions) { 6 << 10 } else { 1 << 10 };
+const MOST_LATER: usize = if cfg!(debug_assertions) { 6 << 10 } else { 2 << 10 };
 
 const PAINT: u64 = 0x5ca1_ab1e_0ddb_a115;
 const STACK: usize = 256 << 10;

@@ -38,10 +38,7 @@ impl Number {
 fn of_event(event: EventIndex, of: &Sums) -> Vec<Number> {
     use NumberKind::{Other, Sum, Total};
     let extreme = |value: Option<u64>| value.unwrap_or(0).into();
-    // A part of it from nothing to `of_skipped` is not its own.
-    let part = |name, own: i64, of_skipped: i64| {
-        (name, Sum, (own - of_skipped / 2).into(), of.error + (of_skipped.abs() / 2 + 1) as f64)
-    };
+    let part = |name, own: i64, of_skipped: i64| (name, Sum, own.into(), of.error + (of_skipped.abs() + 1) as f64);
     let numbers = [
         ("measured", Sum, of.measured.into(), 0.0),
         ("weight", Sum, of.weight.into(), 0.0),
@@ -185,9 +182,9 @@ impl Model {
             for (event, expected) in events.iter().enumerate().filter(|(_, expected)| expected.measured > 0) {
                 let values = node.values.iter().find(|values| values.event == EVENTS[event].0).cloned();
                 let values = values.unwrap_or_default();
-                let (half, own) = (expected.of_skipped / 2, values.self_sum.unwrap_or(0));
+                let (of_skipped, own) = (expected.of_skipped.abs(), values.self_sum.unwrap_or(0));
                 let differs = (values.sum - expected.sum).abs() as f64 > expected.error
-                    || (own - (expected.own - half)).abs() as f64 > expected.error + (half.abs() + 1) as f64;
+                    || (own - expected.own).abs() as f64 > expected.error + (of_skipped + 1) as f64;
                 if differs {
                     found.push(format!("{path:?}, {}: {values:?}, expected {expected:?}", EVENTS[event].0));
                 }

@@ -100,7 +100,8 @@ struct Cost {
     /// By how much it may differ.
     error: f64,
     is_scaled: bool,
-    /// How much of `own` may be that of calls that were skipped.
+    /// By how much its estimate may differ from `own`, because calls inside were skipped: by the cost of those, and by
+    /// that of measured ones in which calls of the same marks were taken to be skipped.
     of_skipped: i64,
 }
 
@@ -378,7 +379,7 @@ impl Model {
                 let (of_inner, of_inner_error) = open.inner[event];
                 let own_error = open.of_own_work + if is_scaled { 1.0 + ESTIMATE * net as f64 } else { 0.0 };
                 let own = net - of_inner;
-                let of_skipped = if open.has_skipped { own } else { 0 };
+                let of_skipped = if open.has_skipped { own.max(of_inner) } else { 0 };
                 Cost { net, own, error: own_error + of_inner_error, is_scaled, of_skipped }
             });
             if let Some(cost) = cost {
@@ -427,6 +428,10 @@ impl Model {
         let so_far = if begun == Begun::Measured {
             let (open, costs) = self.close(thread, exit);
             match earlier {
+                // It is measured because calls around it require its cost.
+                skipped if open.weight == 0 => {
+                    skipped.unwrap_or(Suspended { weight: 1, is_skipped: true, is_nested, costs: Vec::new() })
+                }
                 None => Suspended { weight: open.weight, is_skipped: false, is_nested: open.is_nested, costs },
                 // Within a budget, the weight may have changed. What the call counts as is then unknown.
                 Some(earlier) if earlier.weight != open.weight => {

@@ -54,6 +54,12 @@ pub(crate) struct EventCells {
     pub(crate) overhead: OverheadCells,
 }
 
+/// The sums over more bursts, of which others may contain a copy.
+fn more_of(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
+    let sum = |[own, thinned]: [u64; 2]| own.wrapping_add(thinned).cast_signed();
+    if sum(one) >= sum(other) { one } else { other }
+}
+
 /// Sums over calls that are in no distribution. They are signed and wrap.
 #[derive(Debug, Default)]
 pub(crate) struct SideSums {
@@ -238,16 +244,31 @@ impl EventCells {
         add(&self.thinned_inside, thinned);
     }
 
-    /// The part of a call's cost that calls skipped inside it cost, if it cost `in_gaps` in gaps between bursts without
-    /// measured calls inside. It is taken to be the same as in bursts, of this call and those before it.
-    pub(crate) fn of_skipped(&self, in_gaps: u64, own: u64, thinned: u64) -> u64 {
+    /// What [`add_in_bursts`](Self::add_in_bursts) added.
+    fn in_bursts(&self) -> [u64; 2] {
+        [&self.in_bursts, &self.thinned_inside].map(|sum| sum.load(Relaxed))
+    }
+
+    /// Begins with what other cells of the mark and the event learned in bursts, unless these cells know more.
+    fn learn(&self, in_bursts: [u64; 2]) {
+        let [own, thinned] = more_of(self.in_bursts(), in_bursts);
+        self.in_bursts.store(own, Relaxed);
+        self.thinned_inside.store(thinned, Relaxed);
+    }
+
+    /// The part of a call's cost that calls skipped inside it cost. In gaps between bursts, the call cost `in_gaps`
+    /// without measured calls inside, and those of thinned marks among these cost `beside`. The part of thinned marks
+    /// in both together is taken to be the same as in bursts, of this call and those before it. In a single call, the
+    /// estimate may be negative; otherwise the sum over all calls would be too large.
+    pub(crate) fn of_skipped(&self, in_gaps: u64, beside: u64, own: u64, thinned: u64) -> u64 {
         let cost = |cost: u64| cost.cast_signed().max(0) as f64;
         let sum = |cell: &AtomicU64, of_call: u64| cost(cell.load(Relaxed).wrapping_add(of_call));
         let (own, thinned) = (sum(&self.in_bursts, own), sum(&self.thinned_inside, thinned));
+        let beside = cost(beside);
         // Without a branch, so that it always takes equally long. If there was no burst, it is 0: that of no number.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to `in_gaps`")]
-        let of_skipped = (cost(in_gaps) * (thinned / (own + thinned))) as u64;
-        of_skipped
+        #[expect(clippy::cast_possible_truncation, reason = "from `-beside` to `in_gaps`")]
+        let of_skipped = ((cost(in_gaps) + beside) * (thinned / (own + thinned)) - beside) as i64;
+        of_skipped.cast_unsigned()
     }
 
     /// Total and self of the measured calls, whose sum this is.
@@ -382,6 +403,20 @@ impl MarkCells {
         }
     }
 
+    /// Begins other cells of the mark on the same thread with what these learned in bursts.
+    pub(crate) fn teach(&self, other: &Self) {
+        other.learn(|id| self.events.iter().find(|cells| cells.event == id).map(EventCells::in_bursts));
+    }
+
+    /// Begins with what other cells of the mark learned in bursts.
+    pub(crate) fn learn(&self, in_bursts: impl Fn(EventId) -> Option<[u64; 2]>) {
+        for cells in &self.events {
+            if let Some(in_bursts) = in_bursts(cells.event) {
+                cells.learn(in_bursts);
+            }
+        }
+    }
+
     /// Adds these cells to `totals`. The first event is written last: every call that is visible there is visible in
     /// the others, too.
     pub(crate) fn add_to(&self, totals: &mut Totals) {
@@ -406,6 +441,7 @@ impl MarkCells {
             of_event.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
             of_event.estimated += self.estimated.load(Relaxed);
             of_event.overhead = cells.overhead.max(of_event.overhead);
+            of_event.in_bursts = more_of(of_event.in_bursts, cells.in_bursts());
             if n == 0 {
                 calls += measured + unmeasured;
             }
@@ -557,6 +593,8 @@ pub(crate) struct EventTotals {
     pub(crate) unmeasured_nested: u64,
     pub(crate) estimated: u64,
     pub(crate) overhead: Overhead,
+    /// What cells of a thread have [learned in bursts](EventCells::in_bursts).
+    in_bursts: [u64; 2],
 }
 
 impl EventTotals {
@@ -568,6 +606,11 @@ impl EventTotals {
 }
 
 impl Totals {
+    /// What cells of a thread have [learned in bursts](EventCells::in_bursts).
+    pub(crate) fn in_bursts(&self, id: EventId) -> Option<[u64; 2]> {
+        self.events.iter().find(|(event, _)| *event == id).map(|(_, of_event)| of_event.in_bursts)
+    }
+
     pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {
         let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
             self.events.push((id, EventTotals::default()));

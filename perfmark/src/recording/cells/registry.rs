@@ -173,6 +173,14 @@ impl Registry {
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
     }
 
+    /// Begins these cells with what threads that ended learned in bursts.
+    pub(crate) fn teach(&self, cells: &MarkCells) {
+        let retired = Shared::clone(&self.lock().retired);
+        if let Some(totals) = retired.totals(cells.mark) {
+            cells.learn(|event| totals.in_bursts(event));
+        }
+    }
+
     /// Ends a call of the mark on another thread than it began on. It counts as unmeasured, unless it was counted
     /// there. A poll that does not end its call does not count; one that does is counted nowhere else. Without a mark,
     /// only the call's frame is freed.

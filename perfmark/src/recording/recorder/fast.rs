@@ -253,12 +253,13 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
     if plan.is_thinned() {
         let is_in_burst = recorder.end_thinned(plan, frame);
         if !IS_LEAF && is_in_burst && special & SKIPPED == 0 {
-            let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot_index::<P>(set, n)));
+            let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot_index::<P>(set, n))[0]);
             if thinned.iter().any(|thinned| *thinned != 0) {
                 not_zero().for_each(|n| cells[n].add_in_bursts(own(n), thinned[n]));
             }
         }
-        let costs = not_zero().map(|n| (slot_index::<P>(set, n), if is_in_burst { own(n) } else { 0 }));
+        let costs = |n| if is_in_burst { [own(n), 0] } else { [0, own(n)] };
+        let costs = not_zero().map(|n| (slot_index::<P>(set, n), costs(n)));
         frame.pass_thinned_on::<FAST_EVENT_SLOTS, IS_LEAF>(costs);
     }
     if special & UNRECORDED != 0 {
@@ -266,7 +267,7 @@ fn end_special<P: HookParams, const N: usize, const W: usize, const IS_LEAF: boo
     } else {
         let mut inside = inner_cost;
         if special & SKIPPED != 0 {
-            not_zero().for_each(|n| inside[n] = inside[n].wrapping_add(cells[n].of_skipped(own(n), 0, 0)));
+            not_zero().for_each(|n| inside[n] = inside[n].wrapping_add(cells[n].of_skipped(own(n), 0, 0, 0)));
             add(&plan.cells.estimated, 1);
         }
         add_call::<N, W, false>(open_before, &cells, &net, &inside);

@@ -105,7 +105,7 @@ fn prepare_plan(
     variant: Option<&'static Variant>,
     before_setup: Option<&Readings>,
 ) -> io::Result<*const Plan> {
-    let (events, recorder_ptr) = (events()?, set_up_recorder(thread, mark)?);
+    let (events, registry, recorder_ptr) = (events()?, registry()?, set_up_recorder(thread, mark)?);
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
     let recorder = unsafe { recorder_ptr.as_ref() };
     let Some(resources) = resources(thread) else { return Err(io::ErrorKind::Other.into()) };
@@ -113,7 +113,8 @@ fn prepare_plan(
     // have returned to a former slot just now.
     let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
     let existing = if slot == 0 {
-        resources.plans_at(0).find(|plan| ptr::eq(plan.cells.mark, mark))
+        // The plans of a thinned mark are compared with its settings below.
+        resources.plans_at(0).find(|plan| ptr::eq(plan.cells.mark, mark) && plan.member().is_none())
     } else {
         // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `SLOTS`.
         unsafe { find_plan(recorder_ptr, slot.into()) }
@@ -170,8 +171,8 @@ fn prepare_plan(
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources, recorder);
     }
-    if may_be_thinned {
-        recorder.has_thinned.set(true);
+    if may_be_thinned && !recorder.has_thinned.replace(true) {
+        resources.plans().for_each(|plan| registry.teach(&plan.cells));
     }
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
     // thread tracks overhead and has thinned marks.
@@ -188,6 +189,9 @@ fn prepare_plan(
     resources.plans.push((slot, plan));
     // SAFETY: CELLS: it lives as long as the thread's cells.
     let plan_ref = unsafe { &*plan };
+    if recorder.has_thinned.get() {
+        registry.teach(&plan_ref.cells);
+    }
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
     resources.samplings.add_plan(plan_ref);

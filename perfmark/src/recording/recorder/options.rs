@@ -122,7 +122,7 @@ pub(super) fn begin_thinned<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRec
 #[inline]
 fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     if !IS_PLAIN && plan.set().mode.is_polled {
-        return skip_poll(plan, recorder);
+        return begin_skipped_poll(plan, recorder);
     }
     add(&plan.cells.skipped, 1);
     if !IS_PLAIN && let Some(of_skipped) = plan.skipped() {
@@ -132,8 +132,19 @@ fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     NO_FRAME
 }
 
-/// Begins a poll of a skipped call. While calls are sampled, it has a frame, so that samples in it belong to it.
+/// Begins another poll of a skipped call. In a burst it is measured, because the self of calls around it requires that.
 pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.bursts.complete() != 0
+        && let Some(frame) = recorder.stack.next_for(plan.set().len())
+    {
+        return begin_unrecorded(plan, recorder, frame);
+    }
+    recorder.bursts.gap.skip_beside();
+    begin_skipped_poll(plan, recorder)
+}
+
+/// Begins a poll that is skipped. While calls are sampled, it has a frame, so that samples in it belong to it.
+fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(of_skipped) = plan.skipped() {
         return (of_skipped.set().base_hooks.get().begin)(of_skipped, recorder);
     }
@@ -154,27 +165,31 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     }
     reach(&recorder, || "begin a call in a burst".into());
     let is_recorded = is_counted && !bursts.leaves_out(plan.cells.weight);
-    if is_recorded {
+    let frame = recorder.stack.next_for(plan.set().len());
+    // Inside others, all calls are measured: their self requires it.
+    let is_measured = is_recorded || !is_counted || bursts.is_inside();
+    if is_measured && frame.is_some() {
         bursts.open(plan.set().mode.is_polled);
-        plan.count();
-        return (measured(plan).begin)(plan, recorder);
     }
-    // A call made of polls may go on after the burst. Inside others, all calls are measured: their self requires it.
-    let is_measured = !plan.set().mode.is_polled && (!is_counted || bursts.is_inside());
-    let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) else {
-        bursts.gap.skip_one();
-        return skip::<false>(plan, recorder);
-    };
-    bursts.open(false);
-    begin_unrecorded(plan, recorder, frame)
+    match frame {
+        _ if is_recorded => {
+            plan.count();
+            (measured(plan).begin)(plan, recorder)
+        }
+        Some(frame) if is_measured => begin_unrecorded(plan, recorder, frame),
+        _ => {
+            bursts.gap.skip_one();
+            skip::<false>(plan, recorder)
+        }
+    }
 }
 
-/// Chooses the next burst. Before that, from time to time, how rare bursts are.
+/// Chooses the next burst, because all calls of this one were counted. Before that, from time to time, how often bursts
+/// occur.
 #[cold]
 #[inline(never)]
 fn choose_next_burst(recorder: &HeldRecorder) {
-    let bursts = &recorder.bursts;
-    let before = Moment::new(recorder);
+    let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
     if let Some((thinning, _)) = recorder.thinning()
         && thinning.is_time(bursts)
     {
@@ -183,6 +198,16 @@ fn choose_next_burst(recorder: &HeldRecorder) {
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
     exclude_work(before, recorder, false);
+    leave_burst(recorder);
+}
+
+/// From here on, what is measured belongs to the gap.
+#[inline(never)]
+fn leave_burst(recorder: &HeldRecorder) {
+    let before = Moment::new(recorder);
+    note_end_of_burst(recorder);
+    recorder.bursts.leave();
+    exclude_work(before, recorder, true);
 }
 
 /// Begins a call of a mark that is not thinned because it is called rarely.
@@ -246,15 +271,13 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn change_burst(recorder: &HeldRecorder) {
     let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
-    let is_end = bursts.is_burst();
-    if is_end {
-        note_end_of_burst(recorder);
+    if bursts.is_burst() {
         bursts.end();
     } else {
         bursts.begin(&recorder.random);
         note_begin_of_burst(recorder);
     }
-    exclude_work(before, recorder, is_end);
+    exclude_work(before, recorder, false);
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.

@@ -79,8 +79,8 @@ impl Moment {
 }
 
 /// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
-/// for those around it, the work is overhead of the innermost. At the end of a
-/// burst, the rest of the work for it is left out, too.
+/// for those around it, the work is overhead of the innermost. At the end of a burst, the rest of the work for it is
+/// left out, too.
 pub(super) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_of_burst: bool) {
     let (Some(Moment(begun)), Some((_, slots))) = (before, recorder.thinning()) else { return };
     let mut work = [0; EVENT_SLOTS];

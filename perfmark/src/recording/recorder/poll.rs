@@ -203,28 +203,26 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
         *cost = Some(EventCost { net, inner, is_scaled: false });
     }
     let open_before = frame.open_before.get();
-    add_poll::<FAST_EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..plan.set().len()], call, outcome);
+    add_poll::<FAST_EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..plan.set().len()], call, outcome, false);
 }
 
 /// Ends a poll on the slow path, and adds its cost in the same way.
 #[cold]
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
-    if plan.is_of_skipped() {
-        // A skipped call, which has a frame because it is sampled.
+    let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
+    if plan.is_of_skipped() || recorder.is_unrecorded(frame) {
+        // A skipped call, which has a frame because it is sampled, or because calls around it require its cost.
+        slow::store_counts(set, frame, &recorder.stack);
         slow::close(plan, frame, recorder, |_, _| {});
         return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
     }
     reach(recorder, || "end a poll on the slow path".into());
-    let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
     let (node, has_skipped) = (frame.graph_node(), recorder.skipped_inside(frame) > 0);
     slow::store_counts(set, frame, &recorder.stack);
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
-    if has_skipped && outcome == Outcome::Ready {
-        add(&plan.cells.estimated, 1);
-    }
     if let Some(node) = node {
         if outcome != Outcome::Pending {
             node.add_call();
@@ -242,7 +240,7 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     {
         cost.net = ticks;
     }
-    add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome);
+    add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome, has_skipped);
     // Before the call's end, its sum over the polls includes the moment at which it was suspended last, which means
     // nothing to the call around and to the call graph.
     if let Some((event, _)) = suspended
@@ -264,7 +262,8 @@ fn suspended_around(event: SetEvent<'_>, frame: FrameRef, call: &PolledCall, out
 }
 
 /// Adds the cost of a poll to its call, or a finished call to the cells. `costs` is then the call's cost so far. When
-/// the poll began, `open_before` calls of the mark were open.
+/// the poll began, `open_before` calls of the mark were open. If calls inside it were skipped, the call's self is an
+/// estimate.
 fn add_poll<const COUNT: usize>(
     recorder: &Recorder,
     plan: &Plan,
@@ -272,6 +271,7 @@ fn add_poll<const COUNT: usize>(
     costs: &mut [Option<EventCost>],
     call: &mut PolledCall,
     outcome: Outcome,
+    has_skipped: bool,
 ) {
     let (cells, generation) = (&plan.cells, recorder.generation.get());
     let info = match call.info() {
@@ -291,6 +291,7 @@ fn add_poll<const COUNT: usize>(
         }
         None => CallInfo::new(generation, cells.is_nested(open_before), cells.weight),
     };
+    let info = if has_skipped { info.with_skipped() } else { info };
     match outcome {
         Outcome::Pending => {
             if let Some(around) = recorder.stack.innermost() {
@@ -300,6 +301,9 @@ fn add_poll<const COUNT: usize>(
             return call.keep(info, costs, cells);
         }
         Outcome::Ready => {
+            if info.has_skipped() {
+                add(&cells.estimated, 1);
+            }
             for (cost, cells) in costs.iter().zip(&cells.events).rev() {
                 if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
                     cost.add_call(cells, info.is_nested(), arena);

@@ -33,30 +33,41 @@ const _: () = assert!(size_of::<PolledCall>() <= 64 && align_of::<PolledCall>() 
 pub(crate) struct CallInfo {
     /// The generation of the process in which the call began.
     pub(super) generation: u8,
-    /// In bit 0, whether the first poll had another call of the mark around it. In the other bits, a tag of the call's
-    /// weight.
+    /// In bit 0, whether the first poll had another call of the mark around it. In bit 1, whether calls inside were
+    /// skipped. In the other bits, a tag of the call's weight.
     flags: u8,
 }
 
+const NESTED: u8 = 1;
+const HAS_SKIPPED: u8 = 2;
+
 impl CallInfo {
     pub(super) fn new(generation: u8, is_nested: bool, weight: u32) -> Self {
-        Self { generation, flags: u8::from(is_nested) | Self::tag(weight) << 1 }
+        Self { generation, flags: if is_nested { NESTED } else { 0 } | Self::tag(weight) << 2 }
     }
 
     pub(super) fn is_nested(self) -> bool {
-        self.flags & 1 != 0
+        self.flags & NESTED != 0
     }
 
-    /// Whether the call counts as this many calls. It may be wrong for one in 127 weights.
+    pub(super) fn with_skipped(self) -> Self {
+        Self { flags: self.flags | HAS_SKIPPED, ..self }
+    }
+
+    pub(super) fn has_skipped(self) -> bool {
+        self.flags & HAS_SKIPPED != 0
+    }
+
+    /// Whether the call counts as this many calls. It may be wrong for one in 63 weights.
     pub(super) fn has_weight(self, weight: u32) -> bool {
-        self.flags >> 1 == Self::tag(weight)
+        self.flags >> 2 == Self::tag(weight)
     }
 
-    /// 0 for the weight 1 only. One in 127 of the other weights have the same tag.
+    /// 0 for the weight 1 only. One in 63 of the other weights have the same tag.
     fn tag(weight: u32) -> u8 {
         match weight {
             0 | 1 => 0,
-            _ => 1 + (weight % 127) as u8,
+            _ => 1 + (weight % 63) as u8,
         }
     }
 }

@@ -350,7 +350,7 @@ pub(super) fn close(
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     let skipped = recorder.skipped_inside(frame);
     let is_in_burst = recorder.end_thinned(plan, frame);
-    let mut thinned = [0; EVENT_SLOTS];
+    let mut thinned = [[0; 2]; EVENT_SLOTS];
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     for event in set.events().rev() {
         let Some((counted, is_scaled)) = frame.counted(event.n) else {
@@ -365,8 +365,8 @@ pub(super) fn close(
         // value.
         let own = net.wrapping_sub(inner_cost);
         below.add_inner_cost(slot, own);
-        if is_in_burst {
-            thinned[slot] = own;
+        if plan.is_thinned() {
+            thinned[slot] = Parts::of_thinned(frame, event, own, is_in_burst, recorder.bursts.complete());
         }
         let of_skipped = Parts::new(plan, frame, recorder, event, own).add();
         add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
@@ -379,8 +379,14 @@ pub(super) fn close(
 }
 
 /// Adds the cost of inner calls and the probe overhead of a call that ends to the call around. `thinned` is what the
-/// call of a thinned mark cost in a burst without calls inside.
-fn pass_to_caller(plan: &Plan, frame: FrameRef, recorder: &Recorder, is_caller: bool, thinned: &[u64; EVENT_SLOTS]) {
+/// call of a thinned mark cost in bursts and beside them, without calls inside.
+fn pass_to_caller(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: &Recorder,
+    is_caller: bool,
+    thinned: &[[u64; 2]; EVENT_SLOTS],
+) {
     let (overhead, below, tracks_overhead) = (&plan.set().overhead, frame.below(), recorder.tracks_overhead.get());
     if tracks_overhead {
         below.add_overhead(&overhead.total);
@@ -441,7 +447,7 @@ pub(super) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
         }
         recorder.end_thinned(plan, frame);
-        pass_to_caller(plan, frame, recorder, false, &[0; EVENT_SLOTS]);
+        pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
         stack.pop(frame);
     }
     // Advances the serial number, so that no token of a removed frame is the number of the call that began last.
@@ -471,7 +477,7 @@ fn remove_frames_ended_elsewhere(recorder: &Recorder) {
             above.open_before.set(above.open_before.get() - 1);
         }
         recorder.end_thinned(plan, frame);
-        pass_to_caller(plan, frame, recorder, false, &[0; EVENT_SLOTS]);
+        pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
     };
     stack.retain(|frame| !state.take(frame.number()), remove, |frame| frame.plan().set().len());
     cells.switched.forget(&mut state);

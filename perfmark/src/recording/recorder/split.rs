@@ -1,7 +1,9 @@
 //! How much of a call is its own, if calls of thinned marks inside it were skipped.
 //!
 //! In gaps between bursts, a call's cost without its measured calls inside is its own cost and that of the skipped
-//! calls. The mark's own part of it is taken to be the same as in bursts, where all are measured.
+//! calls. The mark's own part of the cost with all calls of thinned marks inside is taken to be the same as in bursts,
+//! where all of these are measured. Bursts here are those in which all thinned marks take part; calls that are measured
+//! in others, or beside a burst, are a known part of the gaps.
 
 use super::thread::event_set::SetEvent;
 use super::thread::plan::Plan;
@@ -54,9 +56,10 @@ pub(super) fn note_end_of_burst(recorder: &Recorder) {
 /// The parts of a call's cost in an event without measured calls inside.
 pub(super) struct Parts<'a> {
     cells: &'a EventCells,
-    /// In gaps, in which calls inside were skipped.
+    /// In gaps, if calls inside were skipped; and the cost of measured calls of thinned marks inside.
     in_gaps: u64,
-    /// In bursts in which all thinned marks take part, if calls of thinned marks were inside; and the cost of these.
+    beside: u64,
+    /// In bursts, if calls of thinned marks were inside; and the cost of these.
     in_bursts: u64,
     thinned: u64,
 }
@@ -65,33 +68,44 @@ impl<'a> Parts<'a> {
     /// `own` is the cost until now.
     pub(super) fn new(plan: &'a Plan, frame: FrameRef, recorder: &Recorder, event: SetEvent<'_>, own: u64) -> Self {
         let cells = &plan.cells.events[event.n];
-        let mut parts = Self { cells, in_gaps: 0, in_bursts: 0, thinned: 0 };
+        let mut parts = Self { cells, in_gaps: 0, beside: 0, in_bursts: 0, thinned: 0 };
         if !recorder.has_thinned.get() {
             return parts;
         }
         let has_skipped = recorder.skipped_inside(frame) > 0;
         // Known if bursts began or ended in the call, or if all of it was in one.
         let in_bursts = frame.own_in_bursts(event.n, own, recorder.bursts.complete());
-        let has_thinned = || plan.set().events().any(|event| frame.thinned(event.slot_index) != 0);
+        let has_thinned = || plan.set().events().any(|event| frame.thinned(event.slot_index) != [0; 2]);
         let has_thinned = frame.has_thinned_inside() || plan.is_thinned() && has_thinned();
         let is_in_one = !has_skipped && has_thinned && recorder.is_in_complete_burst(frame);
+        let [thinned, mut beside] = frame.thinned(event.slot_index);
         if let Some(in_bursts) = in_bursts.or_else(|| is_in_one.then_some(own)) {
-            (parts.in_bursts, parts.thinned) = (in_bursts, frame.thinned(event.slot_index));
+            (parts.in_bursts, parts.thinned) = (in_bursts, thinned);
+        } else {
+            // The call is too far out to have noted its bursts.
+            beside = beside.wrapping_add(thinned);
         }
         if has_skipped {
-            parts.in_gaps = own.wrapping_sub(parts.in_bursts);
+            (parts.in_gaps, parts.beside) = (own.wrapping_sub(parts.in_bursts), beside);
         }
         parts
     }
 
+    /// The cost of a call of a thinned mark in bursts, if `is_in_one` at its end, and beside them. `own` is both.
+    pub(super) fn of_thinned(frame: FrameRef, event: SetEvent<'_>, own: u64, is_in_one: bool, burst: u64) -> [u64; 2] {
+        let whole = if is_in_one { own } else { 0 };
+        let in_bursts = frame.own_in_bursts(event.n, own, burst).unwrap_or(whole);
+        [in_bursts, own.wrapping_sub(in_bursts)]
+    }
+
     /// The estimated cost of the skipped calls inside.
     pub(super) fn of_skipped(&self) -> u64 {
-        self.cells.of_skipped(self.in_gaps, self.in_bursts, self.thinned)
+        self.cells.of_skipped(self.in_gaps, self.beside, self.in_bursts, self.thinned)
     }
 
     /// Adds a call that ends to its cells. Returns the estimated cost of the skipped calls inside.
     pub(super) fn add(&self) -> u64 {
         self.cells.add_in_bursts(self.in_bursts, self.thinned);
-        self.cells.of_skipped(self.in_gaps, 0, 0)
+        self.cells.of_skipped(self.in_gaps, self.beside, 0, 0)
     }
 }

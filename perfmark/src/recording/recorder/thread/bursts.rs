@@ -141,7 +141,8 @@ impl Bursts {
         u64::from(self.random.get()) * u64::from(every) > u64::from(self.every.get()) << u32::BITS
     }
 
-    /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
+    /// The number of the burst in progress in which all thinned marks take part; 0 in others, in gaps, and once all
+    /// calls of the burst were counted.
     pub(crate) fn complete(&self) -> u64 {
         self.complete.get()
     }
@@ -188,11 +189,15 @@ impl Bursts {
         }
     }
 
+    /// Lets what is measured belong to the gap, after all calls of the burst were counted.
+    pub(crate) fn leave(&self) {
+        self.complete.set(0);
+    }
+
     /// Ends the burst: begins the gap before the next one, which may be empty.
     pub(crate) fn end(&self) {
         self.is_burst.set(false);
         self.is_over.set(false);
-        self.complete.set(0);
         let before = self.before.get();
         let warm_up = before.min(self.length.get().into()) / WARM_UP;
         self.warm_up.set(warm_up);

@@ -47,6 +47,13 @@ impl Gap {
         }
     }
 
+    /// Skips one more than those of the gap.
+    pub(crate) fn skip_beside(&self) {
+        // First, so that a signal handler does not see the end of the gap in between.
+        self.until.set(self.until.get() + 1);
+        self.skip_one();
+    }
+
     /// Begins a gap of so many calls.
     pub(crate) fn begin(&self, calls: u64) {
         self.until.set(self.skipped.get() + calls.cast_signed());

@@ -96,19 +96,21 @@ pub(crate) struct Split {
     at_begin: [Cell<u64>; FRAME_EVENTS],
     /// The same in bursts that ended.
     own: [Cell<u64>; FRAME_EVENTS],
-    /// For each event slot: the own cost of calls of thinned marks in bursts inside, without those inside a call of a
-    /// mark that is not thinned. It wraps.
-    thinned: [Cell<u64>; EVENT_SLOTS],
+    /// For each event slot: the own cost of measured calls of thinned marks inside, without those inside a call of a
+    /// mark that is not thinned; in bursts in which all thinned marks take part, and beside these. It wraps.
+    thinned: [[Cell<u64>; 2]; EVENT_SLOTS],
 }
 
-const UNKNOWN: u64 = u64::MAX;
+/// The largest negative number, which no cost is.
+const UNKNOWN: u64 = 1 << 63;
 
 /// One for each frame.
 pub(crate) type SplitSpace = [Split; MAX_FRAMES];
 
 /// The bits of the number of skipped calls. Those above are flags: see [`Frame::skipped_inside`].
 pub(crate) const SKIPPED: u64 = UNRECORDED - 1;
-/// A call of a thinned mark that is in no cells: it is measured because a recorded one is around it.
+/// A call of a thinned mark that is in no cells: a recorded one around it requires its cost, or it comes before a
+/// burst.
 pub(crate) const UNRECORDED: u64 = 1 << 60;
 /// Calls of thinned marks were measured inside this one, whose mark is not thinned, so it ends on the slow path.
 pub(crate) const THINNED_INSIDE: u64 = 1 << 61;
@@ -249,9 +251,9 @@ impl FrameRef {
         self.is_split().then(|| split.own[n].get().wrapping_add(since))
     }
 
-    /// The own cost of calls of thinned marks in bursts inside, in this slot.
-    pub(crate) fn thinned(self, slot: usize) -> u64 {
-        self.of_split().thinned[slot].get()
+    /// The own cost of measured calls of thinned marks inside, in this slot: in bursts, and beside these.
+    pub(crate) fn thinned(self, slot: usize) -> [u64; 2] {
+        self.of_split().thinned[slot].each_ref().map(Cell::get)
     }
 
     /// Notes that this burst begins in the call. Costs without inner calls until now are noted by
@@ -287,19 +289,23 @@ impl FrameRef {
         }
     }
 
-    /// Ends a call of a thinned mark, or one for skipped calls: adds its own costs in these slots, and those of the
-    /// calls of thinned marks inside it, to the frame around. Only the first `COUNT` slots have such costs. A leaf has
-    /// no calls inside. Keeps ZEROES.
+    /// Ends a call of a thinned mark, or one for skipped calls: adds its own costs in these slots, in bursts and beside
+    /// them, and those of the calls of thinned marks inside it, to the frame around. Only the first `COUNT` slots have
+    /// such costs. A leaf has no calls inside. Keeps ZEROES.
     #[inline]
     pub(crate) fn pass_thinned_on<const COUNT: usize, const IS_LEAF: bool>(
         self,
-        costs: impl Iterator<Item = (usize, u64)>,
+        costs: impl Iterator<Item = (usize, [u64; 2])>,
     ) {
         let (below, from) = (self.below(), &self.of_split().thinned);
         let to = &below.of_split().thinned;
-        costs.for_each(|(slot, cost)| to[slot].set(to[slot].get().wrapping_add(cost)));
+        let add = |to: &Cell<u64>, cost: u64| to.set(to.get().wrapping_add(cost));
+        for (slot, costs) in costs {
+            to[slot].iter().zip(costs).for_each(|(to, cost)| add(to, cost));
+        }
         if !IS_LEAF {
-            to[..COUNT].iter().zip(from).for_each(|(to, from)| to.set(to.get().wrapping_add(from.take())));
+            let all = to[..COUNT].as_flattened().iter().zip(from.as_flattened());
+            all.for_each(|(to, from)| add(to, from.take()));
         }
         // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
         let plan = unsafe { below.plan_ptr().as_ref() };
@@ -308,7 +314,7 @@ impl FrameRef {
 
     /// Forgets the own costs of calls of thinned marks inside. Keeps ZEROES.
     pub(crate) fn forget_thinned(self) {
-        self.of_split().thinned.iter().for_each(|sum| sum.set(0));
+        self.of_split().thinned.as_flattened().iter().for_each(|sum| sum.set(0));
     }
 
     /// Whether the frame still holds the entry state of event `n`.
@@ -389,7 +395,7 @@ impl Frame {
         self.flags() & THINNED_INSIDE != 0
     }
 
-    /// Whether the call is measured only because a recorded one is around it.
+    /// Whether the call is measured without being recorded.
     pub(crate) fn is_unrecorded(&self) -> bool {
         self.flags() & UNRECORDED != 0
     }

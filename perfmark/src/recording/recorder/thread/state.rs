@@ -91,7 +91,7 @@ impl Recorder {
         if self.has_thinned.get() { frame.skipped_inside(self.bursts.skipped()) & SKIPPED } else { 0 }
     }
 
-    /// Whether the call is measured only because a recorded one is around it.
+    /// Whether the call is measured without being recorded.
     pub(crate) fn is_unrecorded(&self, frame: FrameRef) -> bool {
         self.has_thinned.get() && frame.is_unrecorded()
     }

@@ -1,6 +1,6 @@
-//! Which marks a thread thins: measures in [bursts](super::bursts) only, and how rare the bursts are.
+//! Which marks a thread thins: measures in [bursts](super::bursts) only, and how often these occur.
 //!
-//! Of a mark with `every = N`, the mark sets how rare. Within a budget, the thread chooses: after some measured calls,
+//! Of a mark with `every = N`, the mark sets how often. Within a budget, the thread chooses: after some measured calls,
 //! it compares what measuring took with its CPU time since the last adaptation. Marks that are called rarely are not
 //! thinned.
 #![allow(unsafe_code, reason = "members refer to plans by pointers")]
@@ -167,8 +167,8 @@ impl Thinning {
         bursts.measured() >= self.next_adaptation.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN
     }
 
-    /// Chooses anew which marks are thinned, and how rare bursts are. Calls `changed` with the slot of each mark that
-    /// needs another plan from its next call on.
+    /// Chooses anew which marks are thinned, and how often bursts occur. Calls `changed` with the slot of each mark
+    /// that needs another plan from its next call on.
     #[cold]
     #[inline(never)]
     pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
@@ -188,7 +188,8 @@ impl Thinning {
         self.next_adaptation.set(bursts.measured() + u64::from(measured));
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
-        let is_rare = |member: &Member| member.load.get() * RARE < all;
+        // Polls of a call must have the same weight, also if it goes on for long.
+        let is_rare = |member: &Member| member.load.get() * RARE < all && !member.mark.mode.is_polled;
         // All of them together must be rare, too.
         let rare: f64 = with_every().filter(|member| is_rare(member)).map(|member| member.load.get()).sum();
         with_every().for_each(|member| member.is_rare.set(is_rare(member) && rare * RARE_IN_ALL < all));
@@ -272,6 +273,9 @@ impl Member {
     ///
     /// It lives as long as this member.
     pub(crate) unsafe fn add_plan(&self, plan: &Plan) {
+        if let Some(before) = self.plans().last() {
+            before.cells.teach(&plan.cells);
+        }
         self.in_use.set(Some(plan.cells.weight).filter(|_| plan.is_thinned()));
         if self.plans.borrow().contains(&ptr::from_ref(plan)) {
             return;
