@@ -15,6 +15,7 @@ use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use crate::platform::thread_id::thread_id;
 use crate::recording::event_table::EventId;
+use crate::recording::mark::mark_settings::changes;
 use crate::recording::mark::{Mark, entry};
 
 /// One event's values over one mark's calls on one thread.
@@ -54,7 +55,7 @@ pub(crate) struct EventCells {
     pub(crate) overhead: OverheadCells,
 }
 
-/// The sums over more bursts, of which others may contain a copy.
+/// The larger sums. They are not added, because one of them may have begun as a copy of the other.
 fn more_of(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
     let sum = |[own, thinned]: [u64; 2]| own.wrapping_add(thinned).cast_signed();
     if sum(one) >= sum(other) { one } else { other }
@@ -426,7 +427,7 @@ impl MarkCells {
         let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
         let open = self.open.load(Relaxed).saturating_sub(elsewhere);
         totals.in_flight = totals.in_flight.wrapping_add(open).wrapping_add(self.suspended.load(Relaxed));
-        let mut calls = unwound + skipped;
+        let (mut calls, now) = (unwound + skipped, changes());
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
             let of_event = totals.event(cells.event);
@@ -441,7 +442,9 @@ impl MarkCells {
             of_event.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
             of_event.estimated += self.estimated.load(Relaxed);
             of_event.overhead = cells.overhead.max(of_event.overhead);
-            of_event.in_bursts = more_of(of_event.in_bursts, cells.in_bursts());
+            let (changes, known) = of_event.in_bursts;
+            let new = if changes == now { more_of(known, cells.in_bursts()) } else { cells.in_bursts() };
+            of_event.in_bursts = (now, new);
             if n == 0 {
                 calls += measured + unmeasured;
             }
@@ -593,8 +596,8 @@ pub(crate) struct EventTotals {
     pub(crate) unmeasured_nested: u64,
     pub(crate) estimated: u64,
     pub(crate) overhead: Overhead,
-    /// What cells of a thread have [learned in bursts](EventCells::in_bursts).
-    in_bursts: [u64; 2],
+    /// What cells of a thread have [learned in bursts](EventCells::in_bursts), after so many changes of settings.
+    in_bursts: (u32, [u64; 2]),
 }
 
 impl EventTotals {
@@ -606,9 +609,10 @@ impl EventTotals {
 }
 
 impl Totals {
-    /// What cells of a thread have [learned in bursts](EventCells::in_bursts).
+    /// What cells of a thread have [learned in bursts](EventCells::in_bursts) with the settings in force.
     pub(crate) fn in_bursts(&self, id: EventId) -> Option<[u64; 2]> {
-        self.events.iter().find(|(event, _)| *event == id).map(|(_, of_event)| of_event.in_bursts)
+        let (_, of_event) = self.events.iter().find(|(event, _)| *event == id)?;
+        Some(of_event.in_bursts.1).filter(|_| of_event.in_bursts.0 == changes())
     }
 
     pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {

@@ -1,29 +1,26 @@
 //! What calls of a mark do, in one number: nothing; find their plan in a slot; or, of a thinned mark, be skipped if the
 //! thread is in a gap between bursts.
 //!
-//! On x86-64, the marked function itself skips the call, in a few instructions. The entry is then the offset of a
-//! thread-local pointer from the thread's control block, which is negative, and the same on all threads ("ELF Handling
-//! For Thread-Local Storage", 3.4.6). So no symbol of perfmark is in the user's crate. The pointer refers to the
-//! thread's [`Counts`].
+//! On x86-64 with glibc, or linked statically, the marked function itself skips the call, in a few instructions. The
+//! entry is then the offset of a thread-local pointer from the thread's control block, which is negative, and the same
+//! on all threads ("ELF Handling For Thread-Local Storage", 3.4.6). So no symbol of perfmark is in the user's crate.
+//! The pointer refers to the thread's [`Counts`].
 #![allow(unsafe_code, reason = "finds the thread's counts")]
 
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub(crate) use self::local::{CAN_SKIP, OFF, counts, is_off, is_skipping, set_counts, skip, skipping};
+pub(crate) use self::local::{OFF, counts, increment, is_off, is_skipping, set_counts, skip, skipping};
 
 /// The slots in a thread's tables of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
 /// instructions each. 0 and 1 are none.
 pub(crate) const SLOTS: usize = 1 << 14;
 
-/// The slots whose marked functions may skip calls themselves.
-const COUNTS: usize = 1 << 11;
-
 /// How many calls the thread's marked functions skipped, by the slots of their marks, with [`IS_ON`] and [`WAS_ON`].
 ///
-/// Only the thread changes a count, and its signal handlers. So each change is a single instruction, and nothing is
-/// lost if a handler comes in between.
-pub(crate) type Counts = [AtomicI64; COUNTS];
+/// Only the thread changes a count, and its signal handlers. So each change is atomic or a single instruction, and
+/// nothing is lost if a handler comes in between.
+pub(crate) type Counts = [AtomicI64; SLOTS];
 
 /// In a count: the marked function skips calls in gaps.
 const IS_ON: i64 = i64::MIN;
@@ -55,10 +52,8 @@ pub(crate) fn skipped_in(count: &AtomicI64) -> u64 {
 mod local {
     use std::arch::{asm, global_asm};
 
-    use super::{AtomicI64, COUNTS, Counts};
+    use super::{AtomicI64, Counts, SLOTS};
 
-    /// Whether marked functions skip calls themselves.
-    pub(crate) const CAN_SKIP: bool = true;
     /// The entry of a mark that is off.
     pub(crate) const OFF: i64 = 0;
 
@@ -76,7 +71,7 @@ mod local {
     }
 
     /// The counts of a thread without a recorder.
-    static NOTHING: Counts = [const { AtomicI64::new(0) }; COUNTS];
+    static NOTHING: Counts = [const { AtomicI64::new(0) }; SLOTS];
 
     global_asm!(
         ".pushsection .tdata.{nothing}.counts,\"awT\",@progbits",
@@ -92,12 +87,7 @@ mod local {
     );
 
     /// The entry of a mark with this slot whose marked function skips calls in gaps, if it can.
-    pub(crate) fn skipping(slot: u32) -> i64 {
-        if slot as usize >= COUNTS { slot.into() } else { offset() }
-    }
-
-    /// The offset of the thread's pointer to its counts.
-    fn offset() -> i64 {
+    pub(crate) fn skipping(_: u32) -> i64 {
         let offset;
         // SAFETY: loads a number that the linker stored.
         unsafe {
@@ -118,7 +108,7 @@ mod local {
     /// They live until others are set.
     pub(crate) unsafe fn set_counts(counts: *const Counts) {
         let counts = if counts.is_null() { &raw const NOTHING } else { counts };
-        let offset = offset();
+        let offset = skipping(0);
         // SAFETY: the offset is that of this thread's pointer.
         unsafe {
             asm!("mov qword ptr fs:[{}], {}", in(reg) offset, in(reg) counts, options(nostack, preserves_flags));
@@ -147,11 +137,22 @@ mod local {
         counts
     }
 
+    /// Adds 1 to a number that only this thread changes, and its signal handlers.
+    ///
+    /// # Safety
+    ///
+    /// It is a live number.
+    #[inline]
+    pub(crate) unsafe fn increment(number: *mut i64) {
+        // SAFETY: this function's contract.
+        unsafe { asm!("inc qword ptr [{}]", in(reg) number, options(nostack)) };
+    }
+
     /// Skips the call that begins if the thread is in a gap, and if the slot's marked function may skip calls.
     ///
     /// # Safety
     ///
-    /// The slot is that of a mark that skips calls. If its count is on, two numbers are `FROM_GAP` bytes before the
+    /// The slot is below [`SLOTS`]. If its count is on, two numbers are `FROM_GAP` bytes before the
     /// counts: how many calls the thread skipped so far, and how many there are when the gap ends.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "a few instructions")]
@@ -192,8 +193,6 @@ mod local {
 
     use super::Counts;
 
-    /// Whether marked functions skip calls themselves.
-    pub(crate) const CAN_SKIP: bool = false;
     /// The entry of a mark that is off. It is negative, which is quick to test.
     pub(crate) const OFF: i64 = i64::MIN;
 
@@ -218,6 +217,17 @@ mod local {
     #[inline]
     pub(crate) unsafe fn counts(_: i64) -> *const Counts {
         ptr::null()
+    }
+
+    /// Adds 1. A signal handler does not change the number: it cannot acquire the recorder meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// It is a live number of this thread.
+    #[inline]
+    pub(crate) unsafe fn increment(number: *mut i64) {
+        // SAFETY: this function's contract.
+        unsafe { *number += 1 };
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 
 use super::definition::{self, CallMode, Mark, Measured};
@@ -132,8 +132,17 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     apply_to_called()
 }
 
+/// How often filter, budget or sampling were set.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// How often filter, budget or sampling were set. Each time, other marks may be thinned.
+pub(crate) fn changes() -> u32 {
+    CHANGES.load(Relaxed)
+}
+
 /// Applies filter and budget to the marks called so far.
 fn apply_to_called() -> Result<(), SetFilterError> {
+    CHANGES.fetch_add(1, Relaxed);
     match definition::called().filter(|&mark| apply(mark) == Applied::Refused).count() {
         0 => Ok(()),
         marks => Err(SetFilterError::new(marks, format!("all {MOST} slots for settings are in use; {NO_NEW_SLOT}"))),

@@ -461,6 +461,7 @@ fn calibrate_set(
     let calibration =
         Calibration { thread, scratch_ptr, scratch, caller, around, marked: [&empty.cells, &caller.cells] };
     let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
+    drop(plans);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };
     measured

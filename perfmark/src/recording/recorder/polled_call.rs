@@ -102,9 +102,10 @@ impl PolledCall {
         let packed = |(cost, event): (&Option<EventCost>, Option<u8>)| PackedCost::new(event?, (*cost)?);
         let events = cells.events.iter().map(|cells| cells.event.below(NO_EVENT));
         let new = measured.iter().zip(events).map(|one| packed(one).unwrap_or(PackedCost::NONE));
-        if let Self::Boxed(_, costs) = self
+        if let Self::Boxed(known, costs) = self
             && costs.len() == measured.len()
         {
+            *known = info;
             costs.iter_mut().zip(new).for_each(|(packed, new)| *packed = new);
         } else if measured.len() <= INLINE_EVENTS {
             let mut inline = [PackedCost::NONE; INLINE_EVENTS];

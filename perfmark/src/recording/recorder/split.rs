@@ -56,7 +56,7 @@ pub(super) fn note_end_of_burst(recorder: &Recorder) {
 /// The parts of a call's cost in an event without measured calls inside.
 pub(super) struct Parts<'a> {
     cells: &'a EventCells,
-    /// In gaps, if calls inside were skipped; and the cost of measured calls of thinned marks inside.
+    /// In gaps, if calls inside were skipped; and the own cost of measured calls of thinned marks inside, in gaps.
     in_gaps: u64,
     beside: u64,
     /// In bursts, if calls of thinned marks were inside; and the cost of these.
@@ -82,7 +82,7 @@ impl<'a> Parts<'a> {
         if let Some(in_bursts) = in_bursts.or_else(|| is_in_one.then_some(own)) {
             (parts.in_bursts, parts.thinned) = (in_bursts, thinned);
         } else {
-            // The call is too far out to have noted its bursts.
+            // There was none in the call, or it is too far out to have noted it.
             beside = beside.wrapping_add(thinned);
         }
         if has_skipped {

@@ -2,8 +2,6 @@
 #![allow(unsafe_code, reason = "finds the thread's counts")]
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicI64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use super::memory::FROM_GAP_TO_COUNTS;
 use crate::recording::mark::entry;
@@ -39,12 +37,8 @@ impl Gap {
     /// Skips the call that begins, also outside of a gap.
     #[inline]
     pub(crate) fn skip_one(&self) {
-        if entry::CAN_SKIP {
-            // SAFETY: a live, aligned number. Only this thread uses it.
-            unsafe { AtomicI64::from_ptr(self.skipped.as_ptr()) }.fetch_add(1, Relaxed);
-        } else {
-            self.skipped.set(self.skipped.get() + 1);
-        }
+        // SAFETY: a live number, which only this thread uses.
+        unsafe { entry::increment(self.skipped.as_ptr()) };
     }
 
     /// Skips one more than those of the gap.
@@ -68,11 +62,12 @@ impl Gap {
     }
 }
 
-/// Skips the call that begins in the marked function, if the thread is in a gap.
+/// Skips the call that begins in the marked function, if the thread is in a gap. The slot is loaded after the entry: if
+/// another thread changes both, it is the new slot, whose calls are skipped only if that is right.
 ///
 /// # Safety
 ///
-/// The entry is that of a mark that skips calls, and `slot` returns its slot.
+/// The entry is that of a mark that skips calls. `slot` returns a slot below `SLOTS`.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "a few instructions of the marked function")]
 pub(crate) unsafe fn skips(entry: i64, slot: impl FnOnce() -> u64) -> bool {

@@ -28,7 +28,7 @@ pub(crate) struct ThreadMemory {
     splits: SplitSpace,
 }
 
-/// The distance in bytes from a recorder's gap, which begins with the calls that are left in it, to the counts.
+/// The distance in bytes from a recorder's gap, which begins with the calls that were skipped so far, to the counts.
 pub(crate) const FROM_GAP_TO_COUNTS: usize =
     offset_of!(ThreadMemory, counts) - offset_of!(ThreadMemory, recorder.bursts.gap);
 
@@ -90,24 +90,25 @@ pub(crate) unsafe fn set_plan(recorder: NonNull<Recorder>, plan: &Plan) {
     }
     // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
     unsafe { plan_entry(recorder, plan.slot().into()) }.set(plan);
-    // SAFETY: this function's contract.
-    let Some(count) = (unsafe { count(recorder, plan.slot()) }) else { return };
+    // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
+    let count = unsafe { count(recorder, plan.slot()) };
     if !plan.is_skipped_by_function() {
         entry::switch_off(count);
     } else if entry::switch_on(count) {
-        // SAFETY: CELLS: the recorder's memory lives as long as the thread's cells.
+        // SAFETY: CELLS: the memory of a thread's recorder lives as long as its cells; that for calibration is freed
+        // after the plans.
         unsafe { plan.cells.count_skipped_in(count) };
     }
 }
 
-/// The number of calls that the marked function with this slot skipped. `None` if it skips no calls.
+/// The number of calls that the marked function with this slot skipped.
 ///
 /// # Safety
 ///
-/// RECORDER holds for `recorder`.
-pub(crate) unsafe fn count<'a>(recorder: NonNull<Recorder>, slot: u32) -> Option<&'a AtomicI64> {
+/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
+pub(crate) unsafe fn count<'a>(recorder: NonNull<Recorder>, slot: u32) -> &'a AtomicI64 {
     // SAFETY: RECORDER: the recorder came from `allocate`, so the counts are mapped.
-    unsafe { (*counts(recorder)).get(slot as usize) }
+    unsafe { &(*counts(recorder))[slot as usize] }
 }
 
 /// Lets the next call of the mark with this slot set up a plan.
@@ -119,7 +120,7 @@ pub(crate) unsafe fn forget_plan(recorder: NonNull<Recorder>, slot: u32) {
     // SAFETY: this function's contract.
     unsafe {
         plan_entry(recorder, slot.into()).set(ptr::null());
-        count(recorder, slot).map(entry::switch_off);
+        entry::switch_off(count(recorder, slot));
     }
 }
 

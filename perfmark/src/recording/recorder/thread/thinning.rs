@@ -72,7 +72,7 @@ pub(crate) struct Member {
     every: Cell<u32>,
     /// Whether it is rare, so that all of its calls are measured.
     is_rare: Cell<bool>,
-    /// The number of calls that the marked function skipped; null if it skips none.
+    /// The number of calls that the marked function skipped.
     count: Cell<*const AtomicI64>,
     plans: RefCell<Vec<*const Plan>>,
     /// What [`Thinning::every`] returned when its calls' plan was set up, or at the last adaptation.
@@ -112,7 +112,7 @@ impl Thinning {
         mark: &'static Mark,
         slot: u32,
         every: u32,
-        count: Option<&AtomicI64>,
+        count: &AtomicI64,
         forget: impl FnOnce(u32),
     ) -> *const Member {
         let mut members = self.members.borrow_mut();
@@ -235,12 +235,12 @@ impl Thinning {
 }
 
 impl Member {
-    fn new(mark: &'static Mark, slot: u32, every: u32, count: Option<&AtomicI64>) -> Self {
+    fn new(mark: &'static Mark, slot: u32, every: u32, count: &AtomicI64) -> Self {
         Self {
             mark,
             slot: Cell::new(slot),
             every: Cell::new(every),
-            count: Cell::new(count.map_or(ptr::null(), ptr::from_ref)),
+            count: Cell::new(count),
             is_rare: Cell::new(false),
             plans: RefCell::default(),
             in_use: Cell::new(None),
@@ -252,10 +252,10 @@ impl Member {
     }
 
     /// The mark has another slot, because it has other settings.
-    fn change(&self, slot: u32, every: u32, count: Option<&AtomicI64>) {
+    fn change(&self, slot: u32, every: u32, count: &AtomicI64) {
         self.slot.set(slot);
         self.every.set(every);
-        self.count.set(count.map_or(ptr::null(), ptr::from_ref));
+        self.count.set(count);
         self.is_rare.set(false);
         self.plans.borrow_mut().clear();
         self.seen.set(self.calls());
@@ -288,7 +288,7 @@ impl Member {
     fn calls(&self) -> u64 {
         let skipped = self.plans().map(|plan| plan.cells.skipped.load(Relaxed));
         // SAFETY: `Thinning::member` requires that it lives as long as this member is used.
-        let by_function = unsafe { self.count.get().as_ref() }.map_or(0, entry::skipped_in);
+        let by_function = entry::skipped_in(unsafe { &*self.count.get() });
         self.recorded.get() + by_function + skipped.sum::<u64>()
     }
 
