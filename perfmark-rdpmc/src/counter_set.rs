@@ -42,8 +42,6 @@ pub struct CounterSet {
     /// Readers of the first and the third counter, for sets with an odd number of counters.
     singles: [Cell<Single>; Self::MOST / 2],
     locks: [Cell<u64>; Self::MOST],
-    /// The page of the thread's context switches, for sets that use it.
-    switches: Cell<*const MmapPage>,
 }
 
 impl Default for CounterSet {
@@ -66,7 +64,6 @@ impl CounterSet {
             pairs: array::from_fn(|_| Cell::new(None)),
             singles: array::from_fn(|_| Cell::new(Native.counter(0))),
             locks: array::from_fn(|_| Cell::new(NONE)),
-            switches: Cell::new(&raw const NO_PAGE),
         }
     }
 
@@ -87,9 +84,10 @@ impl CounterSet {
     }
 
     /// Copies the remembered page state of the counters. Call it after a [`Counter::begin`] of each of them. With
-    /// `switches`, the set also notices the thread's context switches since the last [`OffCpu::catch_up`].
-    /// Returns `false` if one of them remembers nothing, or if they cannot be read together. The set then remembers
-    /// nothing.
+    /// `switches`, the set notices each context switch of the thread: the kernel then also changes the lock of each
+    /// counter's page. Without counters, the set remembers the page of the switches. Returns `false` if one of the
+    /// counters remembers nothing, if they cannot be read together, or if the thread was switched since the last
+    /// [`OffCpu::catch_up`], which came before the counters began. The set then remembers nothing.
     ///
     /// # Safety
     ///
@@ -100,16 +98,17 @@ impl CounterSet {
     pub unsafe fn remember<'a>(&self, counters: impl Iterator<Item = &'a Counter>, switches: Option<&OffCpu>) -> bool {
         self.forget();
         self.locks.iter().for_each(|lock| lock.set(0));
-        let Some((mut sum, first)) = self.remember_all_but_the_first(counters) else { return false };
-        if let Some((lock, page)) = switches.map(OffCpu::remembered) {
-            self.switches.set(page);
-            sum += lock;
+        let Some((sum, first)) = self.remember_all_but_the_first(counters) else { return false };
+        if switches.is_some_and(|switches| !switches.is_caught_up()) {
+            return false;
         }
-        if let Some((lock, page)) = first {
+        if let Some((lock, page)) = first.or_else(|| switches.map(OffCpu::remembered)) {
             self.pages[0].set(page);
             self.first.set(lock);
+            self.sum.set(if first.is_some() { sum } else { lock });
+        } else {
+            self.sum.set(0);
         }
-        self.sum.set(sum);
         true
     }
 
@@ -147,7 +146,6 @@ impl CounterSet {
     /// Forgets everything: [`read`](Self::read) then returns `None` for all locks, and accesses no counter's page.
     pub fn forget(&self) {
         self.pages[0].set(&raw const NO_PAGE);
-        self.switches.set(&raw const NO_PAGE);
         self.first.set(NONE);
         self.sum.set(NONE);
     }
@@ -166,50 +164,62 @@ impl CounterSet {
         self.locks[n].get()
     }
 
-    /// The raw values of the set's counters, if the locks of all pages add up to `locks`. `K` is the number of counters
-    /// and, with the page of context switches, of the `W` events that depend on it; these have no value. The first lock
-    /// is checked before the reading, and all of them after it.
+    /// Whether the thread was not switched since the set remembered the page of its switches, with the lock `locks`.
+    /// For a set without counters.
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "as in `read`")]
+    #[must_use]
+    pub fn is_unswitched(&self, locks: u64) -> bool {
+        compiler_fence(Acquire);
+        self.lock_of(0) == locks
+    }
+
+    #[inline(always)]
+    #[allow(unsafe_code, reason = "reads a mapped page")]
+    #[allow(clippy::inline_always, reason = "as in `read`")]
+    fn lock_of(&self, n: usize) -> u64 {
+        // SAFETY: mapped while counters and switches live, which `remember` requires; or `NO_PAGE`, whose lock no set
+        // remembers.
+        u64::from(unsafe { &*self.pages[n].get() }.lock.load(Relaxed))
+    }
+
+    /// The raw values of the set's `K` counters, if the locks of their pages add up to `locks`. The first lock is
+    /// checked before the reading, and all of them after it.
     ///
     /// # Safety
     ///
-    /// The set has `K - W` counters, and the page of context switches if `W` is not 0. `locks` is the value of
-    /// [`locks`](Self::locks), now or when the region began.
+    /// The set has `K` counters. `locks` is the value of [`locks`](Self::locks), now or when the region began.
     #[inline(always)]
     #[allow(unsafe_code, reason = "reads counters")]
     #[allow(clippy::inline_always, reason = "instructions between the program and the readings are measured")]
     #[must_use]
-    pub unsafe fn read<const K: usize, const W: usize>(&self, locks: u64) -> Option<[u64; K]> {
+    pub unsafe fn read<const K: usize>(&self, locks: u64) -> Option<[u64; K]> {
         let mut raw = [0; K];
         if K == 0 {
             return Some(raw);
         }
-        let counters = K - W;
         let pages: [*const MmapPage; K] = array::from_fn(|n| self.pages[n].get());
         let pairs = [self.pairs[0].get(), self.pairs[1].get()];
-        // SAFETY: mapped while counters and switches live, which `remember` requires; or `NO_PAGE`, whose lock no set
-        // remembers.
+        // SAFETY: as in `lock_of`.
         let lock_of = |page: *const MmapPage| u64::from(unsafe { &*page }.lock.load(Relaxed));
-        if counters > 0 {
-            if lock_of(pages[0]) != if K == 1 { locks } else { self.first.get() } {
-                return None;
-            }
-            compiler_fence(Acquire);
-            // SAFETY: the lock has the value for which the first counter's number is valid, so this thread may read
-            // that counter. It may then read the others as well, because the set remembers several only where that
-            // holds. In that case it also has its pairs.
-            unsafe {
-                for n in 0..counters / 2 {
-                    (raw[2 * n], raw[2 * n + 1]) = Native.read_pair(pairs[n].unwrap_unchecked());
-                }
-                if counters % 2 == 1 {
-                    raw[counters - 1] = Native.read(self.singles[counters / 2].get());
-                }
-            }
-            compiler_fence(Acquire);
+        if lock_of(pages[0]) != if K == 1 { locks } else { self.first.get() } {
+            return None;
         }
-        let sum: u64 = (0..counters).map(|n| lock_of(pages[n])).sum();
-        let of_switches = if W > 0 { lock_of(self.switches.get()) } else { 0 };
-        if sum + of_switches == locks { Some(raw) } else { None }
+        compiler_fence(Acquire);
+        // SAFETY: the lock has the value for which the first counter's number is valid, so this thread may read that
+        // counter. It may then read the others as well, because the set remembers several only where that holds. In
+        // that case it also has its pairs.
+        unsafe {
+            for n in 0..K / 2 {
+                (raw[2 * n], raw[2 * n + 1]) = Native.read_pair(pairs[n].unwrap_unchecked());
+            }
+            if K % 2 == 1 {
+                raw[K - 1] = Native.read(self.singles[K / 2].get());
+            }
+        }
+        compiler_fence(Acquire);
+        let sum: u64 = pages.into_iter().map(lock_of).sum();
+        if sum == locks { Some(raw) } else { None }
     }
 }
 
@@ -225,9 +235,9 @@ mod tests {
         let set = CounterSet::new();
         // SAFETY: the set's own locks.
         unsafe {
-            assert_eq!(set.read::<1, 0>(set.locks()), None);
-            assert_eq!(set.read::<2, 0>(set.locks()), None);
-            assert_eq!(set.read::<0, 0>(set.locks()), Some([]));
+            assert_eq!(set.read::<1>(set.locks()), None);
+            assert_eq!(set.read::<2>(set.locks()), None);
+            assert_eq!(set.read::<0>(set.locks()), Some([]));
         }
     }
 
@@ -248,13 +258,13 @@ mod tests {
             // SAFETY: the counters outlive the set, which has two.
             let (locks, begun) = unsafe {
                 _ = set.remember(counters.into_iter(), None);
-                (set.locks(), set.read::<2, 0>(set.locks()))
+                (set.locks(), set.read::<2>(set.locks()))
             };
             let Some(begun) = begun else { continue };
             let region = Region::from_parts([begun[1], set.lock(1), 0, 0]);
             _ = crate::known_loop(1_000);
             // SAFETY: the counters outlive the set, which has two.
-            let ended = unsafe { set.read::<2, 0>(locks) };
+            let ended = unsafe { set.read::<2>(locks) };
             if let (Some(ended), Delta::Exact(alone)) = (ended, instructions.end(&region)) {
                 let together = ended[1] - begun[1];
                 assert!((2_000..2_200).contains(&together) && together <= alone, "{together} {alone}");

@@ -127,16 +127,25 @@ impl OffCpu {
         lock == self.seen.replace(lock) || self.read_records()
     }
 
+    /// Whether the thread was not switched since the last [`catch_up`](Self::catch_up).
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.ring.lock() == self.seen.get()
+    }
+
     /// Catches up, then calls `read`. Repeats both if the thread was switched meanwhile, so that all values are of one
-    /// moment; a few times at most, because a debugger may stop the thread each time. Calls `on_loss` if records were
-    /// lost. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// moment; a few times at most, because a debugger may stop the thread each time. Calls `before` before the times
+    /// change, and `on_loss` if records were lost. For perfmark's recorder only; not covered by this crate's stability
+    /// promise.
     #[doc(hidden)]
     #[inline]
-    pub fn read_with<T>(&self, mut on_loss: impl FnMut(), mut read: impl FnMut() -> T) -> T {
+    pub fn read_with<T>(&self, mut before: impl FnMut(), mut on_loss: impl FnMut(), mut read: impl FnMut() -> T) -> T {
         let mut tries = 1;
         loop {
-            if !self.catch_up() {
-                on_loss();
+            if !self.is_caught_up() {
+                before();
+                if !self.catch_up() {
+                    on_loss();
+                }
             }
             let (lock, losses, value) = (self.seen.get(), self.losses.get(), read());
             if self.losses.get() != losses {
@@ -297,7 +306,7 @@ mod tests {
             }
             off_cpu.times[0].get()
         };
-        let seen = off_cpu.read_with(|| panic!("nothing is lost"), read);
+        let seen = off_cpu.read_with(|| {}, || panic!("nothing is lost"), read);
         (seen, times)
     }
 

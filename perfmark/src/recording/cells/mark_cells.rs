@@ -51,6 +51,8 @@ pub(crate) struct EventCells {
     /// write it.
     pub(crate) elsewhere: AtomicU64,
     pub(crate) event: EventId,
+    /// Whether the values leave out calls in which the event counted nothing. The mark's first event has all calls.
+    leaves_out_zeroes: bool,
     /// The probe overhead in this event, and its variation.
     pub(crate) overhead: OverheadCells,
 }
@@ -171,12 +173,16 @@ impl EventCells {
             unwound: SideSums::default(),
             elsewhere: zero(),
             event,
+            leaves_out_zeroes: false,
             overhead: OverheadCells::default(),
         }
     }
-}
 
-impl EventCells {
+    /// Cells of an event that counts nothing in most calls: these may be left out of its values.
+    pub(crate) fn without_zeroes(self) -> Self {
+        Self { leaves_out_zeroes: true, ..self }
+    }
+
     /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
         let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
@@ -215,15 +221,14 @@ impl EventCells {
         }
     }
 
-    /// Imputes a call that was not counted: adds the mean of the calls measured before on this thread to the sums. If
-    /// there are none, it adds nothing. Returns the mean without marked calls inside. It must be called before the call
-    /// is [added](Self::add_unmeasured).
-    pub(crate) fn impute(&self, is_nested: bool) -> u64 {
+    /// Imputes a call that was not counted. `so_far` returns the number of calls measured before, and their sum. See
+    /// [`MarkCells::impute`].
+    fn impute(&self, is_nested: bool, so_far: impl FnOnce() -> (u64, u64)) -> u64 {
         /// The mean is computed again after this many calls, because it requires reading the histogram.
         const FRESH: u64 = 64;
         let [net, own] = &self.means;
         if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
-            let (calls, sum) = self.values.so_far();
+            let (calls, sum) = so_far();
             if calls == 0 {
                 return 0;
             }
@@ -261,6 +266,7 @@ impl EventCells {
     /// without measured calls inside, and those of thinned marks among these cost `beside`. The part of thinned marks
     /// in both together is taken to be the same as in bursts, of this call and those before it. In a single call, the
     /// estimate may be negative; otherwise the sum over all calls would be too large.
+    #[inline]
     pub(crate) fn of_skipped(&self, in_gaps: u64, beside: u64, own: u64, thinned: u64) -> u64 {
         let cost = |cost: u64| cost.cast_signed().max(0) as f64;
         let sum = |cell: &AtomicU64, of_call: u64| cost(cell.load(Relaxed).wrapping_add(of_call));
@@ -379,6 +385,24 @@ impl MarkCells {
         }
     }
 
+    /// The number of calls measured in event `n`, and the low 64 bits of their sum; for the thread that writes.
+    pub(crate) fn so_far(&self, n: usize) -> (u64, u64) {
+        let [first, cells] = [0, n].map(|n| &self.events[n]);
+        let (measured, sum) = cells.values.so_far();
+        if !cells.leaves_out_zeroes {
+            return (measured, sum);
+        }
+        let ended = first.values.so_far().0 + first.unmeasured.load(Relaxed);
+        (ended.saturating_sub(cells.unmeasured.load(Relaxed)), sum)
+    }
+
+    /// Imputes a call that was not counted in event `n`: adds the mean of the calls measured before on this thread to
+    /// the sums. If there are none, it adds nothing. Returns the mean without marked calls inside. It must be called
+    /// before the call is [added](EventCells::add_unmeasured).
+    pub(crate) fn impute(&self, n: usize, is_nested: bool) -> u64 {
+        self.events[n].impute(is_nested, || self.so_far(n))
+    }
+
     /// Whether a call is inside another one of its mark, if `before` calls were open before it. Calls that ended on
     /// other threads do not count.
     pub(crate) fn is_nested(&self, before: u64) -> bool {
@@ -427,15 +451,23 @@ impl MarkCells {
         let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
         let open = self.open.load(Relaxed).saturating_sub(elsewhere);
         totals.in_flight = totals.in_flight.wrapping_add(open).wrapping_add(self.suspended.load(Relaxed));
-        let (mut calls, now) = (unwound + skipped, changes());
+        // Those that are counted in events.
+        let (mut ended, now) = (0, changes());
         for (n, cells) in self.events.iter().enumerate() {
             let unmeasured = cells.unmeasured.load(Relaxed);
             let of_event = totals.event(cells.event);
-            let (measured, sum) = cells.values.add_to(&mut of_event.values, self.weight.into());
+            let (mut measured, sum) = cells.values.add_to(&mut of_event.values, self.weight.into());
             of_event.sums.add(cells.measured(sum), self.weight);
             of_event.sums.add(cells.imputed_sums.load(), self.weight);
             of_event.imputed += cells.imputed.load(Relaxed) * u64::from(self.weight);
             of_event.unwound.add(cells.unwound.load(), self.weight);
+            if n == 0 {
+                ended = measured + unmeasured;
+            } else if cells.leaves_out_zeroes {
+                let zeroes = ended.saturating_sub(measured + unmeasured);
+                of_event.values.add_zeroes(zeroes.saturating_mul(self.weight.into()));
+                measured += zeroes;
+            }
             of_event.measured += measured;
             of_event.scaled += cells.scaled.load(Relaxed);
             of_event.is_recursive |= cells.has_nested();
@@ -445,12 +477,10 @@ impl MarkCells {
             let (changes, known) = of_event.in_bursts;
             let new = if changes == now { more_of(known, cells.in_bursts()) } else { cells.in_bursts() };
             of_event.in_bursts = (now, new);
-            if n == 0 {
-                calls += measured + unmeasured;
-            }
             of_event.is_had = true;
-            of_event.add_calls(calls, unwound, skipped);
+            of_event.add_calls(ended + unwound + skipped, unwound, skipped);
         }
+        let calls = ended + unwound + skipped;
         for &event in &self.missing {
             let of_event = totals.event(event);
             of_event.add_calls(calls, unwound, skipped);
@@ -629,9 +659,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn calls_in_which_an_event_counted_nothing_are_in_its_distribution() {
+        static MARK: Mark = Mark::hidden(0);
+        let arena = Arena::new();
+        let count = |cells: &EventCells, value| {
+            cells.values.grow(value, &arena).expect("memory").add();
+            cells.values.add_to_sum(value);
+        };
+        let known = crate::recording::event_table::events().expect("memory");
+        let [time, off_cpu] = ["time", "off_cpu"].map(|name| known.id(&crate::settings::EventSpec::parse(name)));
+        let cells = [EventCells::new(time), EventCells::new(off_cpu).without_zeroes()];
+        let cells = MarkCells::new(&MARK, cells.into(), 3);
+        (0..10).for_each(|_| count(&cells.events[0], 20));
+        count(&cells.events[1], 8);
+        cells.add_unmeasured(1, false);
+        assert_eq!(cells.so_far(1), (10, 8));
+        let mut totals = Totals::default();
+        cells.add_to(&mut totals);
+        let of_event = totals.event(off_cpu);
+        assert_eq!((of_event.measured, of_event.calls, of_event.values.count), (10, 11, 30));
+        assert_eq!((of_event.values.min(), of_event.values.max(), of_event.values.sum), (Some(0), Some(8), 24));
+    }
+
+    #[test]
     fn a_call_that_was_not_counted_is_imputed_the_mean_of_the_calls_before() {
         let (arena, cells) = (Arena::new(), EventCells::new(EventId::default()));
-        cells.impute(false);
+        cells.impute(false, || cells.values.so_far());
         cells.add_unmeasured(1, false);
         assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (0, InclusiveSelf::default()));
         for value in [10, 30] {
@@ -640,7 +693,7 @@ mod tests {
         }
         add(&cells.inside, 8);
         for _ in 0..3 {
-            cells.impute(false);
+            cells.impute(false, || cells.values.so_far());
             cells.add_unmeasured(1, false);
         }
         assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (3, InclusiveSelf { total: 60, own: 48 }));

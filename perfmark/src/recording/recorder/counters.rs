@@ -1,6 +1,5 @@
 //! A thread's counters. The first mark that needs an event opens it, and all marks of the thread share it.
 
-use std::cell::Cell;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -110,14 +109,6 @@ impl EventSlot {
     pub(super) fn switches(&self) -> Option<&OffCpu> {
         match &self.source {
             Source::OffCpu { switches, .. } => Some(switches),
-            Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
-        }
-    }
-
-    /// The value of an off-CPU event, as of the thread's last [`OffCpu::catch_up`].
-    pub(super) fn off_cpu_value(&self) -> Option<&Cell<u64>> {
-        match &self.source {
-            Source::OffCpu { switches, kind } => Some(kind.cell(switches)),
             Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
         }
     }

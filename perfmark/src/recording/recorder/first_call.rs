@@ -33,7 +33,7 @@ use crate::platform::sync::Arc;
 use crate::recording::cells::graph::Graph;
 use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
 use crate::recording::cells::switched::{CALLS, Switched};
-use crate::recording::cells::{EventCells, MarkCells, Owner};
+use crate::recording::cells::{MarkCells, Owner};
 use crate::recording::event_table::events;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{CallMode, Mark, Measured};
@@ -180,7 +180,7 @@ fn prepare_plan(
         bind_and_calibrate(thread, recorder_ptr, resources, set);
     }
     let set = &resources.sets[index];
-    let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+    let cells = set.new_cells();
     let cells = MarkCells::new(mark, cells, thinned.unwrap_or(1));
     let cells = cells.thinned(thinned.is_some()).without(resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
@@ -416,7 +416,7 @@ fn calibrate_set(
 
         fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
             let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
-            cells.map_or((0, 0), |cells| cells.events[n].values.so_far())
+            cells.map_or((0, 0), |cells| cells.so_far(n))
         }
     }
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
@@ -470,7 +470,7 @@ fn calibrate_set(
 /// A plan of one of perfmark's own marks, which is used as long as the set lives.
 fn calibration_plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
     mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
-    let cells = set.events().map(|event| EventCells::new(event.slot().event)).collect();
+    let cells = set.new_cells();
     // SAFETY: the plan is used no longer than the set.
     unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
 }

@@ -1,4 +1,10 @@
 //! Readings at a moment up to which the thread's context switches are known.
+//!
+//! Entry on the fast path stores no time off the CPU. Code elsewhere refers to this invariant by name:
+//!
+//! - SWITCHES: before a thread's times off the CPU change, the locks of all open calls with such events are
+//!   [split](EventSet::split_locks), which stores the times in their frames. So a call whose locks are not split began
+//!   at the times of now.
 
 use perfmark_rdpmc::{OffCpu, Region};
 
@@ -9,8 +15,20 @@ use super::thread::stack::Stack;
 #[inline]
 pub(super) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read: impl FnMut() -> T) -> T {
     match switches {
-        Some(switches) => switches.read_with(|| discard_off_cpu(stack), read),
+        Some(switches) => switches.read_with(|| store_off_cpu(stack), || discard_off_cpu(stack), read),
         None => read(),
+    }
+}
+
+/// Stores the times off the CPU until now in the frames of open calls.
+#[cold]
+#[inline(never)]
+pub(super) fn store_off_cpu(stack: &Stack) {
+    for frame in stack.iter() {
+        let set = frame.plan().set();
+        if set.switches().is_some() {
+            set.split_locks(frame);
+        }
     }
 }
 
@@ -18,9 +36,7 @@ pub(super) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read
 #[inline(never)]
 fn discard_off_cpu(stack: &Stack) {
     for frame in stack.iter() {
-        let set = frame.plan().set();
-        set.split_locks(frame);
-        for event in set.events().filter(|event| event.slot().switches().is_some()) {
+        for event in frame.plan().set().off_cpu_events() {
             frame.set_region(event.n, Region::default());
         }
     }

@@ -1,5 +1,6 @@
 //! The hooks of marks with options: thinned marks, those with `fence`, and sampled ones.
 
+use std::iter;
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
@@ -17,59 +18,46 @@ use super::thread::state::{HeldRecorder, Recorder};
 use crate::recording::cells::histogram::add;
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
-const fn fenced<const IS_SAMPLED: bool>() -> Hooks {
-    Hooks {
-        begin: begin_fenced::<IS_SAMPLED>,
-        end_leaf: end_leaf_fenced::<IS_SAMPLED>,
-        end: end_fenced::<IS_SAMPLED>,
-        close_leaf: close_leaf_fenced::<IS_SAMPLED>,
-        close: close_fenced::<IS_SAMPLED>,
-    }
-}
+const FENCED: Hooks = Hooks {
+    begin: begin_fenced,
+    begin_measured: begin_fenced,
+    end_leaf: end_leaf_fenced,
+    end: end_fenced,
+    close: close_fenced,
+};
 
-/// The hooks that those of marks with `fence` call.
-fn without_fence<const IS_SAMPLED: bool>(plan: &Plan) -> Hooks {
-    if IS_SAMPLED { SAMPLED } else { plan.set().base_hooks.get() }
-}
-
-fn begin_fenced<const IS_SAMPLED: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin with a fence".into());
     fence();
-    let token = (without_fence::<IS_SAMPLED>(plan).begin)(plan, recorder);
+    let token = (plan.set().unfenced_hooks.get().begin)(plan, recorder);
     fence();
     token
 }
 
-fn end_leaf_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end a leaf with a fence".into());
     fence();
-    (without_fence::<IS_SAMPLED>(plan).end_leaf)(plan, frame, recorder);
+    (plan.set().unfenced_hooks.get().end_leaf)(plan, frame, recorder);
 }
 
-fn end_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end a caller with a fence".into());
     fence();
-    (without_fence::<IS_SAMPLED>(plan).end)(plan, frame, recorder);
+    (plan.set().unfenced_hooks.get().end)(plan, frame, recorder);
 }
 
-fn close_leaf_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    reach(recorder, || "close a leaf's poll with a fence".into());
+fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    reach(recorder, || "close a poll with a fence".into());
     fence();
-    (without_fence::<IS_SAMPLED>(plan).close_leaf)(plan, frame, recorder)
-}
-
-fn close_fenced<const IS_SAMPLED: bool>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    reach(recorder, || "close a caller's poll with a fence".into());
-    fence();
-    (without_fence::<IS_SAMPLED>(plan).close)(plan, frame, recorder)
+    (plan.set().unfenced_hooks.get().close)(plan, frame, recorder)
 }
 
 /// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
-const SAMPLED: Hooks = Hooks {
+pub(super) const SAMPLED: Hooks = Hooks {
     begin: begin_sampled,
+    begin_measured: begin_sampled,
     end_leaf: end_leaf_sampled,
     end: end_sampled,
-    close_leaf: close_leaf_sampled,
     close: close_sampled,
 };
 
@@ -94,22 +82,13 @@ fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     (plan.set().base_hooks.get().end)(plan, frame, recorder);
 }
 
-fn close_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    !has_moved(plan.set()) && (plan.set().base_hooks.get().close_leaf)(plan, frame, recorder)
-}
-
 fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     !has_moved(plan.set()) && (plan.set().base_hooks.get().close)(plan, frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
 pub(super) fn measured(plan: &Plan) -> Hooks {
-    match (plan.set().mode.is_fenced, plan.set().sampled().is_some()) {
-        (true, false) => fenced::<false>(),
-        (true, true) => fenced::<true>(),
-        (false, false) => plan.set().base_hooks.get(),
-        (false, true) => SAMPLED,
-    }
+    if plan.set().mode.is_fenced { FENCED } else { plan.set().unfenced_hooks.get() }
 }
 
 /// Begins a call of a thinned mark: counts it as skipped if the thread is in a gap, and else measures it. `IS_PLAIN`
@@ -158,7 +137,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     let bursts = &recorder.bursts;
     let is_counted = bursts.count();
     if !is_counted && bursts.must_choose() {
-        choose_next_burst(&recorder);
+        return choose_next_burst(plan, recorder);
     }
     if !is_counted && !bursts.take_beside() {
         return begin_or_end_burst(plan, recorder);
@@ -174,7 +153,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     match frame {
         _ if is_recorded => {
             plan.count();
-            (measured(plan).begin)(plan, recorder)
+            (plan.hooks.get().begin_measured)(plan, recorder)
         }
         Some(frame) if is_measured => begin_unrecorded(plan, recorder, frame),
         _ => {
@@ -184,12 +163,12 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     }
 }
 
-/// Chooses the next burst, because all calls of this one were counted. Before that, from time to time, how often bursts
-/// occur.
+/// Begins a call after all calls of the burst were counted: first chooses the next burst and, from time to time, how
+/// often bursts occur.
 #[cold]
 #[inline(never)]
-fn choose_next_burst(recorder: &HeldRecorder) {
-    let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
+fn choose_next_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let (before, bursts) = (Moment::new(&recorder), &recorder.bursts);
     if let Some((thinning, _)) = recorder.thinning()
         && thinning.is_time(bursts)
     {
@@ -197,8 +176,9 @@ fn choose_next_burst(recorder: &HeldRecorder) {
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
-    exclude_work(before, recorder, false);
-    leave_burst(recorder);
+    exclude_work(before, &recorder, false);
+    leave_burst(&recorder);
+    begin_in_burst(plan, recorder)
 }
 
 /// From here on, what is measured belongs to the gap.
@@ -216,7 +196,7 @@ pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
     if recorder.bursts.count_rare() {
         begin_rare_and_adapt(plan, recorder)
     } else {
-        (measured(plan).begin)(plan, recorder)
+        (plan.hooks.get().begin_measured)(plan, recorder)
     }
 }
 
@@ -233,7 +213,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
         thinning.apply_to(&recorder.bursts, true);
     }
     exclude_work(before, &recorder, false);
-    (measured(plan).begin)(plan, recorder)
+    (plan.hooks.get().begin_measured)(plan, recorder)
 }
 
 /// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end, and is
@@ -241,7 +221,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
     reach(&recorder, || "begin a call that is not recorded".into());
-    let token = (measured(plan).begin)(plan, recorder);
+    let token = (plan.hooks.get().begin_measured)(plan, recorder);
     // Again, because a signal handler may use the recorder meanwhile, and may fork.
     if let Some(recorder) = HeldRecorder::acquire().filter(|_| has_frame(token)) {
         if recorder.stack.innermost() == Some(frame) && frame.number() == token & SERIAL {
@@ -261,7 +241,7 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call with which a burst begins or ends".into());
     if recorder.thinning().is_none() {
         // A child, forked in a signal handler inside this function.
-        return (measured(plan).begin)(plan, recorder);
+        return (plan.hooks.get().begin_measured)(plan, recorder);
     }
     change_burst(&recorder);
     (plan.hooks.get().begin)(plan, recorder)
@@ -281,8 +261,10 @@ fn change_burst(recorder: &HeldRecorder) {
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.
-pub(super) const SKIPPED_HOOKS: Hooks =
-    Hooks { begin: begin_skipped, end_leaf: end_skipped, end: end_skipped, ..slow::HOOKS };
+pub(super) fn skipped_hooks(is_polled: bool) -> Hooks {
+    let begin = Hooks { begin: begin_skipped, begin_measured: begin_skipped, ..slow::HOOKS };
+    if is_polled { begin } else { Hooks { end_leaf: end_skipped, end: end_skipped, ..begin } }
+}
 
 fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
     if has_moved(plan.set()) {
@@ -304,17 +286,24 @@ fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
 }
 
 fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    if plan.set().mode.is_polled || has_moved(plan.set()) {
+    if has_moved(plan.set()) {
         return slow::end(plan, frame, recorder);
     }
     if frame.number() != recorder.stack.serial.get() {
-        // Calls inside are calls of the call around.
-        frame.move_all_to(&frame.below());
-        if recorder.has_thinned.get() {
-            frame.pass_thinned_on::<EVENT_SLOTS, false>(std::iter::empty());
-        }
+        return end_skipped_caller(plan, frame, recorder);
     }
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     recorder.stack.pop(frame);
+    recorder.release();
+}
+
+/// Ends a skipped call with calls inside: they are calls of the call around.
+#[inline(never)]
+fn end_skipped_caller(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    let below = frame.below();
+    frame.move_all_to(&below);
+    frame.pass_thinned_on::<EVENT_SLOTS, false>(iter::empty());
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    recorder.stack.pop_to(below);
     recorder.release();
 }

@@ -4,7 +4,7 @@ use perfmark_rdpmc::{Region, clock};
 
 use super::calibrate::exact_count;
 use super::counters::{EVENT_SLOTS, EventSlot, EventSlots};
-use super::off_cpu::with_off_cpu;
+use super::off_cpu::{store_off_cpu, with_off_cpu};
 use super::thread::state::Recorder;
 use crate::recording::event_reading::EventReading;
 
@@ -22,6 +22,7 @@ impl Readings {
                 }
             }
         };
+        store_off_cpu(&recorder.stack);
         with_off_cpu(slots.switches(), &recorder.stack, || read(false));
         // Counters may take system calls, which are not repeated.
         read(true);

@@ -103,7 +103,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
     let token = if matches!(call, PolledCall::Skipped(_)) {
         options::skip_poll(plan, recorder)
     } else {
-        (options::measured(plan).begin)(plan, recorder)
+        (plan.hooks.get().begin_measured)(plan, recorder)
     };
     if token != NO_FRAME {
         let suspended = &plan.cells.suspended;
@@ -164,7 +164,7 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
     // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
     let (frame, is_closed) = if let Some(frame) = unsafe { recorder.stack.begun_last(poll.token) } {
         let plan = frame.plan();
-        (frame, (plan.hooks.get().close_leaf)(plan, frame, &recorder))
+        (frame, (plan.hooks.get().close)(plan, frame, &recorder))
     } else if let Some(frame) = recorder.stack.top().filter(|frame| frame.serial.get() == poll.token) {
         let plan = frame.plan();
         (frame, (plan.hooks.get().close)(plan, frame, &recorder))
@@ -304,12 +304,12 @@ fn add_poll<const COUNT: usize>(
             if info.has_skipped() {
                 add(&cells.estimated, 1);
             }
-            for (cost, cells) in costs.iter().zip(&cells.events).rev() {
+            for (n, cost) in costs.iter().enumerate().rev() {
                 if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
-                    cost.add_call(cells, info.is_nested(), arena);
+                    cost.add_call(&cells.events[n], info.is_nested(), arena);
                 } else {
-                    cells.impute(info.is_nested());
-                    cells.add_unmeasured(1, info.is_nested());
+                    cells.impute(n, info.is_nested());
+                    cells.events[n].add_unmeasured(1, info.is_nested());
                 }
             }
         }

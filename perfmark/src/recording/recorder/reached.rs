@@ -10,10 +10,15 @@ use crate::recording::cells::switched::CALLS;
 pub(super) static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// The name of a fast hook (see [`HookParams`](super::fast::HookParams)).
-pub(super) fn name<P>(hook: &str, [events, counters, off_cpu]: [usize; 3], is_leaf: bool) -> String {
+pub(super) fn name<P>(hook: &str, [events, counters]: [usize; 2], is_watched: bool) -> String {
     let params = type_name::<P>().replace("perfmark::recording::recorder::fast::", "");
-    let leaf = if is_leaf { " of a leaf" } else { "" };
-    format!("{hook}{leaf}, {params}, {events} events, {counters} counters, {off_cpu} off-CPU")
+    let watched = if is_watched { ", watched" } else { "" };
+    format!("{hook}, {params}, {events} events, {counters} counters{watched}")
+}
+
+/// The name of the hook that ends special calls of a mark with this many events.
+pub(super) fn special_name(events: usize, is_leaf: bool) -> String {
+    format!("end {}specially, {events} events", if is_leaf { "a leaf " } else { "" })
 }
 
 /// Notes that the program executes the hook with this name.

@@ -4,7 +4,7 @@
 use std::ptr;
 
 use super::look::look_now;
-use super::options::SKIPPED_HOOKS;
+use super::options::skipped_hooks;
 use super::thread::event_set::EventSet;
 use super::thread::plan::Plan;
 use super::thread::state::Recorder;
@@ -95,7 +95,7 @@ impl SkippedCalls {
     /// Of a mark that has this event set. `None` if its calls are not sampled.
     pub(super) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
         set.sampled()?;
-        let no_events = Box::new(set.without_events(SKIPPED_HOOKS));
+        let no_events = Box::new(set.without_events(skipped_hooks(set.mode.is_polled)));
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
         let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });

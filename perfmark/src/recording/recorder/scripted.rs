@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use super::bind::hooks_with_off_cpu;
+use super::bind::has_close;
 use super::fast::{General, HookParams, SeveralSets, SingleSet};
 use super::reached::{self, REACHED};
 use super::thread::plan::FAST_EVENTS;
@@ -11,15 +11,14 @@ use super::thread::stack::FrameRef;
 use super::thread::state::with_recorder;
 
 /// The names of the hooks that are not fast ones.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 14] = [
     "begin a call of a rare mark, and adapt",
     "begin a call with which a burst begins or ends",
     "begin a call in a burst",
     "begin a call that is not recorded",
     "begin again",
     "begin with a fence",
-    "close a caller's poll with a fence",
-    "close a leaf's poll with a fence",
+    "close a poll with a fence",
     "end a call by a panic, or one that is not the innermost",
     "end a caller with a fence",
     "end a leaf with a fence",
@@ -32,28 +31,20 @@ const OTHERS: [&str; 15] = [
 /// The names of all hooks.
 #[must_use]
 pub fn all_hooks() -> BTreeSet<String> {
-    fn of<P: HookParams>(hooks: &mut BTreeSet<String>, set: [usize; 3]) {
-        hooks.insert(reached::name::<P::Entry>("begin", set, false));
-        hooks.extend([true, false].map(|is_leaf| reached::name::<P>("end", set, is_leaf)));
-        if P::IS_GENERAL {
-            let set = [set[0], set[0], set[2]];
-            hooks.extend([true, false].map(|is_leaf| reached::name::<P>("end specially", set, is_leaf)));
-        }
-        if !P::IS_SINGLE_SET && (!P::IS_GENERAL || set[2] > 0) {
-            hooks.extend([true, false].map(|is_leaf| reached::name::<P>("close", set, is_leaf)));
+    fn of<P: HookParams>(hooks: &mut BTreeSet<String>, set: [usize; 2], is_watched: bool) {
+        hooks.insert(reached::name::<P::Entry>("begin", set, is_watched));
+        hooks.extend(["end", "end a leaf"].map(|end| reached::name::<P>(end, set, is_watched)));
+        if has_close::<P>() {
+            hooks.insert(reached::name::<P>("close", set, is_watched));
         }
     }
     let mut hooks: BTreeSet<String> = OTHERS.map(str::to_owned).into();
-    for (events, has_time) in (1..=FAST_EVENTS).flat_map(|events| [(events, false), (events, true)]) {
-        let set = |off_cpu| [events, events - usize::from(has_time), off_cpu];
-        of::<SingleSet>(&mut hooks, set(0));
-        of::<SeveralSets>(&mut hooks, set(0));
-        of::<General>(&mut hooks, set(0));
-        let is_fast = |&off_cpu: &usize| hooks_with_off_cpu::<General>(events, has_time, off_cpu).is_some();
-        for off_cpu in (1..=events).filter(is_fast) {
-            of::<SingleSet>(&mut hooks, set(off_cpu));
-            of::<General>(&mut hooks, set(off_cpu));
-        }
+    hooks.extend((1..=FAST_EVENTS).flat_map(|events| [true, false].map(|leaf| reached::special_name(events, leaf))));
+    let sets = (1..=FAST_EVENTS).flat_map(|events| [([events, events], false), ([events, events - 1], false)]);
+    for (set, is_watched) in sets.chain([([1, 0], true)]) {
+        of::<SingleSet>(&mut hooks, set, is_watched);
+        of::<SeveralSets>(&mut hooks, set, is_watched);
+        of::<General>(&mut hooks, set, is_watched);
     }
     hooks
 }

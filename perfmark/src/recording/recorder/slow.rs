@@ -9,7 +9,7 @@ use perfmark_rdpmc::Delta;
 use super::counters::EVENT_SLOTS;
 use super::event_cost::EventCost;
 use super::look::look;
-use super::off_cpu::with_off_cpu;
+use super::off_cpu::{store_off_cpu, with_off_cpu};
 use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
 use super::split::Parts;
@@ -25,7 +25,7 @@ use crate::recording::mark::Mark;
 use crate::settings::recording::is_off;
 
 /// The hooks of marks that always take the slow path.
-pub(super) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close_leaf: never_close, close: never_close };
+pub(super) const HOOKS: Hooks = Hooks { begin, begin_measured: begin, end_leaf: end, end, close: never_close };
 
 /// Closes no poll: each one takes the slow path.
 fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
@@ -219,11 +219,12 @@ fn moment_of_slow_end(plan: &Plan, recorder: &Recorder) -> Option<Moment> {
     Moment::new(recorder).filter(|_| plan.set().is_fast.get())
 }
 
-/// Ends the innermost call, whose frame already holds what was counted.
+/// Ends the innermost call, whose frame already holds what was counted. The thread was not switched in it.
 #[cold]
 #[inline(never)]
 pub(super) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end out of the range of the histogram".into());
+    plan.set().off_cpu_events().for_each(|event| frame.set_counted(event.n, Delta::Exact(0)));
     discard_if_off(plan.set(), frame);
     let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
@@ -314,7 +315,11 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
             Some(cost) => cost.add_unwound(events, is_nested),
             None if is_unwound => {}
             None => {
-                below.add_inner_cost(event.slot_index, events.impute(is_nested));
+                if event.slot().switches().is_some() {
+                    // On the fast path, calls around would take it to be 0.
+                    store_off_cpu(&recorder.stack);
+                }
+                below.add_inner_cost(event.slot_index, cells.impute(event.n, is_nested));
                 events.add_unmeasured(1, is_nested);
             }
         }

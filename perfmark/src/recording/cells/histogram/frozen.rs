@@ -48,6 +48,17 @@ impl Frozen {
         self.range = Some((low.min(range.0), high.max(range.1)));
     }
 
+    /// Adds values of 0.
+    pub(crate) fn add_zeroes(&mut self, count: u64) {
+        if count > 0 {
+            self.make_room(0, 0);
+            // It is the first bucket.
+            let zeroes = &mut self.buckets[0];
+            *zeroes = zeroes.saturating_add(count);
+            self.add_totals(count, 0, (0, 0));
+        }
+    }
+
     pub(crate) fn min(&self) -> Option<u64> {
         self.range.map(|(min, _)| min)
     }

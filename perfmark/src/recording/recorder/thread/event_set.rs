@@ -2,7 +2,8 @@
 #![allow(unsafe_code, reason = "pointers to data that lives as long as the thread's cells")]
 
 use std::cell::{Cell, RefCell};
-use std::{array, ptr};
+use std::ops::Range;
+use std::ptr;
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
 
@@ -10,6 +11,7 @@ use super::calibration_calls::CalibrationCalls;
 use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
 use super::plan::{FAST_EVENTS, Hooks};
 use super::stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT};
+use crate::recording::cells::EventCells;
 use crate::recording::cells::sampled::SampledThread;
 use crate::recording::mark::{CallMode, Measured};
 use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
@@ -26,6 +28,8 @@ pub(crate) struct EventSet {
     pub(crate) slot_indices: [usize; EVENT_SLOTS],
     slots: [*const EventSlot; EVENT_SLOTS],
     count: usize,
+    /// Whether `time` is the first event.
+    has_time: bool,
     /// Whether calls have hooks of the fast path.
     pub(crate) is_fast: Cell<bool>,
     pub(crate) mode: CallMode,
@@ -33,15 +37,15 @@ pub(crate) struct EventSet {
     pub(crate) calibration_calls: &'static CalibrationCalls,
     /// The hooks of marks with this set, without options.
     pub(crate) base_hooks: Cell<Hooks>,
+    /// The same, or those that first look for samples.
+    pub(crate) unfenced_hooks: Cell<Hooks>,
     /// The probe overhead, and what it depends on. `None` before it is measured.
     pub(crate) measured_overhead: RefCell<Option<MeasuredOverhead>>,
     pub(crate) overhead_key: RefCell<Option<OverheadKey>>,
     /// The slot whose counter reads the thread's group, if several events of the set are in the group; else null.
     reader: *const EventSlot,
-    /// The values of the set's off-CPU events, as of the thread's last [`OffCpu::catch_up`].
-    off_cpu: [*const Cell<u64>; FRAME_EVENTS],
-    /// The number of off-CPU events, also of those without a pointer.
-    off_cpu_events: usize,
+    /// The indices of the off-CPU events.
+    off_cpu: Range<usize>,
     /// Where samples of calls are noted; null if they are not sampled.
     sampled: Cell<*const SampledThread>,
 }
@@ -67,28 +71,31 @@ impl EventSet {
             slot_indices: [0; EVENT_SLOTS],
             slots: [ptr::null(); EVENT_SLOTS],
             count: slot_indices.len(),
+            has_time: slot_indices.first().is_some_and(|&n| slots[n].is_ticks()),
             is_fast: Cell::new(false),
             mode,
             calibration_calls,
             base_hooks: Cell::new(hooks),
+            unfenced_hooks: Cell::new(hooks),
             measured_overhead: RefCell::default(),
             overhead_key: RefCell::default(),
             reader: ptr::null(),
-            off_cpu: [ptr::null(); FRAME_EVENTS],
+            off_cpu: 0..0,
             sampled: Cell::new(ptr::null()),
-            off_cpu_events: slot_indices.iter().filter(|&&n| slots[n].switches().is_some()).count(),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
             (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
+        }
+        // They are adjacent.
+        for event in 0..set.count {
+            if set.event(event).slot().switches().is_some() {
+                set.off_cpu = if set.off_cpu.is_empty() { event } else { set.off_cpu.start }..event + 1;
+            }
         }
         // For a single event, its own reading is cheaper.
         let is_read_together = set.events().filter(|event| event.slot().is_grouped()).count() > 1;
         if let Some(reader) = slots.reader().filter(|_| is_read_together) {
             set.reader = reader;
-        }
-        for (value, index) in set.off_cpu.iter_mut().zip(slot_indices.iter().filter_map(|&n| slots[n].off_cpu_value()))
-        {
-            *value = index;
         }
         set
     }
@@ -136,29 +143,42 @@ impl EventSet {
     }
 
     pub(crate) fn events(&self) -> impl DoubleEndedIterator<Item = SetEvent<'_>> {
-        let one = |n| SetEvent { n, slot_index: self.slot_indices[n], set: self };
-        (0..self.count).map(one)
+        (0..self.count).map(|n| self.event(n))
+    }
+
+    fn event(&self, n: usize) -> SetEvent<'_> {
+        SetEvent { n, slot_index: self.slot_indices[n], set: self }
+    }
+
+    /// Cells for a mark with this set.
+    pub(crate) fn new_cells(&self) -> Box<[EventCells]> {
+        let cells = |event: SetEvent<'_>| {
+            let cells = EventCells::new(event.slot().event);
+            // The fast path, which ends a call only if the thread was not switched, adds nothing to them.
+            if event.slot().switches().is_some() { cells.without_zeroes() } else { cells }
+        };
+        self.events().map(cells).collect()
     }
 
     /// The event `time`, if the set has it. It is the first one.
     pub(crate) fn time(&self) -> Option<SetEvent<'_>> {
-        self.events().next().filter(|event| event.slot().is_ticks())
+        self.has_time.then(|| self.event(0))
     }
 
-    /// The number of off-CPU events. They are the last ones.
-    pub(crate) fn off_cpu_events(&self) -> usize {
-        self.off_cpu_events
+    /// The off-CPU events.
+    pub(crate) fn off_cpu_events(&self) -> impl ExactSizeIterator<Item = SetEvent<'_>> {
+        self.off_cpu.clone().map(|n| self.event(n))
     }
 
     /// The thread's context switches, if the set has off-CPU events.
     #[inline]
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
-        if self.off_cpu_events == 0 { None } else { self.find_switches() }
+        if self.off_cpu.is_empty() { None } else { self.find_switches() }
     }
 
     #[inline(never)]
     fn find_switches(&self) -> Option<&OffCpu> {
-        self.events().rev().find_map(|event| event.slot().switches())
+        self.off_cpu_events().next()?.slot().switches()
     }
 
     /// The event of the time between polls, if the set has it.
@@ -166,29 +186,26 @@ impl EventSet {
         self.events().next_back().filter(|event| event.slot().is_suspended())
     }
 
-    /// The value of each of the first `W` off-CPU events, as of the thread's last [`OffCpu::catch_up`].
-    ///
-    /// # Safety
-    ///
-    /// The set has `W` off-CPU events, and at most [`FRAME_EVENTS`] events.
-    #[inline]
-    pub(crate) unsafe fn off_cpu_values<const W: usize>(&self) -> [u64; W] {
-        // SAFETY: `new` stored pointers to cells of the thread's `OffCpu`. Its slots own it until `EventSlots::close`,
-        // after which no call begins or ends.
-        array::from_fn(|n| unsafe { &*self.off_cpu[n] }.get())
-    }
-
-    /// Replaces the sum of locks in a call's frame by the lock of each counter's page. If the set has remembered other
-    /// pages since entry, the counters are unmeasured in this call.
+    /// Replaces the sum of locks in a call's frame by the lock of each counter's page, and stores the times off the
+    /// CPU. If the set has remembered other pages since entry, the counters are unmeasured in this call.
     pub(crate) fn split_locks(&self, frame: FrameRef) {
         let locks = frame.locks.replace(LOCKS_SPLIT);
         if locks == LOCKS_SPLIT {
             return;
         }
         let is_known = locks == self.counters.locks();
-        for (n, event) in (usize::from(self.time().is_some())..FRAME_EVENTS).enumerate() {
+        for (n, event) in (usize::from(self.has_time)..FRAME_EVENTS).enumerate() {
             frame.set_lock(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
         }
+        if !self.off_cpu.is_empty() {
+            self.begin_off_cpu(frame);
+        }
+    }
+
+    /// Stores the times off the CPU at entry. SWITCHES: those of now.
+    #[inline(never)]
+    fn begin_off_cpu(&self, frame: FrameRef) {
+        self.off_cpu_events().for_each(|event| event.begin_without_counter(frame));
     }
 
     /// Whether the set reads events through the thread's group.

@@ -31,13 +31,13 @@ pub(crate) type Close = fn(&Plan, FrameRef, &Recorder) -> bool;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hooks {
     pub(crate) begin: Begin,
+    /// Begins a call that is measured, of a mark whose other calls may be skipped.
+    pub(crate) begin_measured: Begin,
     /// Ends a leaf call.
     pub(crate) end_leaf: End,
     /// Ends any call.
     pub(crate) end: End,
-    /// Closes a poll without inner calls.
-    pub(crate) close_leaf: Close,
-    /// Closes any poll.
+    /// Closes a poll.
     pub(crate) close: Close,
 }
 

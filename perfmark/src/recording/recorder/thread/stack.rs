@@ -18,6 +18,7 @@
 //! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
 
+use std::array;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -98,7 +99,7 @@ pub(crate) struct Split {
     own: [Cell<u64>; FRAME_EVENTS],
     /// For each event slot: the own cost of measured calls of thinned marks inside, without those inside a call of a
     /// mark that is not thinned; in bursts in which all thinned marks take part, and beside these. It wraps.
-    thinned: [[Cell<u64>; 2]; EVENT_SLOTS],
+    thinned: [[Cell<u64>; EVENT_SLOTS]; 2],
 }
 
 /// The largest negative number, which no cost is.
@@ -253,7 +254,7 @@ impl FrameRef {
 
     /// The own cost of measured calls of thinned marks inside, in this slot: in bursts, and beside these.
     pub(crate) fn thinned(self, slot: usize) -> [u64; 2] {
-        self.of_split().thinned[slot].each_ref().map(Cell::get)
+        self.of_split().thinned.each_ref().map(|costs| costs[slot].get())
     }
 
     /// Notes that this burst begins in the call. Costs without inner calls until now are noted by
@@ -292,7 +293,8 @@ impl FrameRef {
     /// Ends a call of a thinned mark, or one for skipped calls: adds its own costs in these slots, in bursts and beside
     /// them, and those of the calls of thinned marks inside it, to the frame around. Only the first `COUNT` slots have
     /// such costs. A leaf has no calls inside. Keeps ZEROES.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "each call of a burst executes it")]
     pub(crate) fn pass_thinned_on<const COUNT: usize, const IS_LEAF: bool>(
         self,
         costs: impl Iterator<Item = (usize, [u64; 2])>,
@@ -301,11 +303,14 @@ impl FrameRef {
         let to = &below.of_split().thinned;
         let add = |to: &Cell<u64>, cost: u64| to.set(to.get().wrapping_add(cost));
         for (slot, costs) in costs {
-            to[slot].iter().zip(costs).for_each(|(to, cost)| add(to, cost));
+            to.iter().zip(costs).for_each(|(to, cost)| add(&to[slot], cost));
         }
         if !IS_LEAF {
-            let all = to[..COUNT].as_flattened().iter().zip(from.as_flattened());
-            all.for_each(|(to, from)| add(to, from.take()));
+            for (from, to) in from.iter().zip(to) {
+                if let (Some(from), Some(to)) = (from.first_chunk::<COUNT>(), to.first_chunk::<COUNT>()) {
+                    move_sums(from, to);
+                }
+            }
         }
         // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
         let plan = unsafe { below.plan_ptr().as_ref() };
@@ -328,6 +333,17 @@ impl FrameRef {
 const EXACT: u64 = u64::MAX;
 const SCALED: u64 = EXACT - 1;
 const UNMEASURED: u64 = EXACT - 2;
+
+/// Adds sums to others and sets them to zero. All loads come before the first store, so that the compiler can combine
+/// them.
+#[inline]
+fn move_sums<const N: usize>(from: &[Cell<u64>; N], to: &[Cell<u64>; N]) {
+    let sums: [u64; N] = array::from_fn(|n| to[n].get().wrapping_add(from[n].get()));
+    to.iter().zip(sums).for_each(|(to, sum)| to.set(sum));
+    for from in from {
+        from.set(0);
+    }
+}
 
 impl Frame {
     /// A pointer to the mark's plan; null in a frame that was never opened.
@@ -459,9 +475,9 @@ impl Frame {
 
     /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It leaves
     /// `inner_cost`, which must go there together with this call's own cost.
+    #[inline]
     pub(crate) fn move_overhead_to(&self, below: &Self) {
-        below.add_overhead(&self.inner_overhead);
-        self.inner_overhead.iter().for_each(|sum| sum.set(0));
+        move_sums(&self.inner_overhead, &below.inner_overhead);
         self.move_early_to(below);
     }
 
@@ -472,10 +488,9 @@ impl Frame {
     }
 
     /// Moves everything about inner calls to the frame below, to keep ZEROES, when this call's own cost is unknown.
+    #[inline]
     pub(crate) fn move_all_to(&self, below: &Self) {
-        for (slot, sum) in self.inner_cost.iter().enumerate() {
-            below.add_inner_cost(slot, sum.take());
-        }
+        move_sums(&self.inner_cost, &below.inner_cost);
         self.move_overhead_to(below);
     }
 }

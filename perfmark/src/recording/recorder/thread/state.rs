@@ -104,7 +104,8 @@ impl Recorder {
 
     /// A measured call ends. Returns whether its mark is thinned and it is [in a
     /// burst](Self::is_in_complete_burst).
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always, reason = "each call of a burst executes it")]
     pub(crate) fn end_thinned(&self, plan: &Plan, frame: FrameRef) -> bool {
         if plan.is_thinned() && !plan.set().mode.is_polled && frame.number() > self.burst_began.get() {
             self.bursts.close();
