@@ -260,7 +260,7 @@ fn a_mark_costs_what_it_did() {
         ("time", alone(time) - bare, 88),
         ("one event", alone(one) - bare, 113),
         ("two events", alone(two) - bare, 140),
-        ("two events, left by `return`", alone(returned) - bare, 176),
+        ("two events, left by `return`", alone(returned) - bare, 174),
         ("four events", alone(four) - bare, 208),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 157),

@@ -1,4 +1,5 @@
 //! Chooses the hooks of a mark on a thread. This is the one file that knows every path.
+#![allow(unsafe_code, reason = "hooks must suit the plan")]
 
 use perfmark_rdpmc::CounterSet;
 
@@ -7,7 +8,7 @@ use super::options;
 use super::slow;
 use super::thread::event_set::EventSet;
 use super::thread::overhead::FAST_EVENT_SLOTS;
-use super::thread::plan::{FAST_EVENTS, Hooks, Plan};
+use super::thread::plan::{Begin, FAST_EVENTS, Hooks, Plan};
 use super::thread::state::Recorder;
 use crate::settings::recording::settings;
 
@@ -27,8 +28,8 @@ pub(super) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
     if has_graph {
         hooks.close = slow::HOOKS.close;
     }
-    set.base_hooks.set(hooks);
-    set.unfenced_hooks.set(if set.sampled().is_some() { options::SAMPLED } else { hooks });
+    // SAFETY: BINDING: they were chosen for the set above. Others suit all plans.
+    unsafe { set.bind(hooks, if set.sampled().is_some() { options::SAMPLED } else { hooks }) };
 }
 
 /// Whether all events of a set are read in user space and together.
@@ -77,11 +78,12 @@ pub(super) const fn has_close<P: HookParams>() -> bool {
 /// Binds a plan's hooks: those of its event set, and those for its options.
 pub(super) fn bind_plan(plan: &Plan) {
     let measured = options::measured(plan);
-    let begin = match (plan.is_thinned(), plan.member()) {
+    let begin: Begin = match (plan.is_thinned(), plan.member()) {
         (true, _) if plan.is_skipped_by_function() => options::begin_thinned::<true>,
         (true, _) => options::begin_thinned::<false>,
         (false, Some(_)) => options::begin_rare,
         (false, None) => measured.begin,
     };
-    plan.hooks.set(Hooks { begin, ..measured });
+    // SAFETY: BINDING: it holds for those of the set and all its plans. Others suit all plans.
+    unsafe { plan.bind(Hooks { begin, ..measured }) };
 }

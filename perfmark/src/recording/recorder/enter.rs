@@ -29,7 +29,7 @@ pub(crate) fn enter(slot: u64) -> Token {
     // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
     let plan = |recorder| unsafe { find_plan(recorder, slot) };
     match HeldRecorder::acquire_if(plan) {
-        Some((recorder, plan)) => (plan.hooks.get().begin)(plan, recorder),
+        Some((recorder, plan)) => plan.hooks().begin(recorder),
         None => NEEDS_SETUP,
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn needs_setup(token: Token) -> bool {
 /// first call of the mark, or a call in perfmark's own work or in a signal handler. `None` if it is not recorded.
 pub(crate) fn enter_with_setup(mark: &'static Mark, calibration_calls: &'static CalibrationCalls) -> Option<Token> {
     let (plan, recorder) = set_up_call(mark, calibration_calls, true)?;
-    Some((plan.hooks.get().begin)(plan, recorder))
+    Some(plan.hooks().begin(recorder))
 }
 
 /// Sets up what the call needs. `None` if the call is not recorded; it is then counted if `counts`.
@@ -92,7 +92,7 @@ pub(crate) fn leave(token: Token, mark: &'static Mark) {
     // without a frame.
     let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
     let plan = frame.plan();
-    (plan.hooks.get().end_leaf)(plan, frame, recorder);
+    plan.hooks().end_leaf(frame, recorder);
 }
 
 /// Ends a call of the mark that `return`, `?` or a panic ended, or whose guard is dropped.
@@ -107,9 +107,11 @@ pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
     if plan.set().len() <= FRAME_EVENTS {
         plan.set().overhead.exclude_early_exit(&frame, &frame.below());
     }
-    let hooks = plan.hooks.get();
-    let end = if recorder.stack.serial.get() == token { hooks.end_leaf } else { hooks.end };
-    end(plan, frame, recorder);
+    if recorder.stack.serial.get() == token {
+        plan.hooks().end_leaf(frame, recorder);
+    } else {
+        plan.hooks().end(frame, recorder);
+    }
 }
 
 /// The innermost frame, if it belongs to the call with this token.
@@ -122,7 +124,7 @@ fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
 fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
     let plan = frame.plan();
-    (plan.hooks.get().end)(plan, frame, recorder);
+    plan.hooks().end(frame, recorder);
 }
 
 /// Ends a call whose frame is not the innermost, or that has no frame on this thread, or while a panic is in progress.

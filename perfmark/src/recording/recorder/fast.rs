@@ -83,7 +83,11 @@ fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
 }
 
 /// Begins a call. The counters are read last.
-pub(super) fn begin<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>(
+///
+/// # Safety
+///
+/// BINDING
+pub(super) unsafe fn begin<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>(
     plan: &Plan,
     recorder: HeldRecorder,
 ) -> Token {
@@ -177,7 +181,11 @@ fn probe_overhead<P: HookParams, const N: usize>(
 }
 
 /// Ends the innermost call, a leaf if `IS_LEAF`. The counters are read first.
-pub(super) fn end<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool, const IS_LEAF: bool>(
+///
+/// # Safety
+///
+/// BINDING
+pub(super) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: HeldRecorder,
@@ -291,7 +299,11 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
 }
 
 /// Closes the innermost frame, of a poll, and stores in it what the poll cost. The counters are read first.
-pub(super) fn close<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>(
+///
+/// # Safety
+///
+/// BINDING
+pub(super) unsafe fn close<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,

@@ -74,8 +74,10 @@ fn prepare_call(
 ) -> Option<*const Plan> {
     // Before calls of calibration look.
     note_samples_of(thread);
-    let before_setup =
-        resources(thread).zip(thread.recorder()).map(|(resources, recorder)| Readings::new(&resources.slots, recorder));
+    // SAFETY: RESOURCES: the reference ends with the statement.
+    let before_setup = unsafe { resources(thread) }
+        .zip(thread.recorder())
+        .map(|(resources, recorder)| Readings::new(&resources.slots, recorder));
     start::start();
     let Some(_setup) = Setup::begin() else {
         mark.switch_off();
@@ -108,7 +110,8 @@ fn prepare_plan(
     let (events, registry, recorder_ptr) = (events()?, registry()?, set_up_recorder(thread, mark)?);
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
     let recorder = unsafe { recorder_ptr.as_ref() };
-    let Some(resources) = resources(thread) else { return Err(io::ErrorKind::Other.into()) };
+    // SAFETY: RESOURCES: nothing below gets another reference.
+    let Some(resources) = (unsafe { resources(thread) }) else { return Err(io::ErrorKind::Other.into()) };
     // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
     // have returned to a former slot just now.
     let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
@@ -229,12 +232,15 @@ thread_local! {
 
 /// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs
 /// inside another.
-#[allow(clippy::mut_from_ref, reason = "there is no other reference")]
-fn resources(thread: &ThreadState) -> Option<&mut Resources> {
+///
+/// # Safety
+///
+/// RESOURCES: there is no other reference to them as long as this one lives.
+#[allow(clippy::mut_from_ref, reason = "this function's contract")]
+unsafe fn resources(thread: &ThreadState) -> Option<&mut Resources> {
     // In a forked child, the recorder is wiped, and the resources are the parent's.
     thread.recorder().filter(|recorder| recorder.is_set_up())?;
-    // SAFETY: null, or the box that `set_up_recorder` stored. First calls and the thread's end do not run inside one
-    // another, so there is no other reference.
+    // SAFETY: null, or the box that `set_up_recorder` stored; this function's contract.
     unsafe { RESOURCES.get().as_mut() }
 }
 
@@ -368,7 +374,7 @@ fn calibrate_set(
             // Calls of thinned marks are usually inside one of another mark.
             let inside = || {
                 if let Some(recorder) = HeldRecorder::acquire() {
-                    _ = (self.around.set().base_hooks.get().begin)(self.around, recorder);
+                    _ = self.around.base_hooks().begin(recorder);
                 }
                 calls();
                 if let Some(recorder) = HeldRecorder::acquire() {
@@ -397,7 +403,7 @@ fn calibrate_set(
                     if is_between {
                         recorder.bursts.calibrate_bursts();
                     }
-                    _ = (self.caller.set().base_hooks.get().begin)(self.caller, recorder);
+                    _ = self.caller.base_hooks().begin(recorder);
                 }
                 calls();
                 if let Some(recorder) = HeldRecorder::acquire()
@@ -408,7 +414,7 @@ fn calibrate_set(
                         false
                     });
                     recorder.bursts.calibrate(false);
-                    (self.caller.set().base_hooks.get().end)(self.caller, frame, recorder);
+                    self.caller.base_hooks().end(frame, recorder);
                 }
             });
             own.into_inner()
@@ -485,7 +491,9 @@ pub(crate) fn close_thread() {
         // If this runs in a signal handler that interrupted entry or exit code, that code still uses the recorder.
         // Nobody acquires the recorder after it.
         if let Some(recorder) = HeldRecorder::acquire()
-            && let Some(resources) = resources(thread)
+            // SAFETY: RESOURCES: first calls and the thread's end hold the recorder's pointer cleared, so this is in
+            // none of them.
+            && let Some(resources) = unsafe { resources(thread) }
         {
             resources.sets.iter().for_each(|set| set.counters.forget());
             resources.slots.close();
@@ -505,7 +513,8 @@ fn note_samples_of(thread: &ThreadState) {
     if thread.interrupts_hook.get() {
         return;
     }
-    if let (Some(recorder), Some(resources)) = (thread.recorder(), resources(thread)) {
+    // SAFETY: RESOURCES: the reference ends with this function, whose callers have none.
+    if let (Some(recorder), Some(resources)) = (thread.recorder(), unsafe { resources(thread) }) {
         resources.samplings.look(recorder);
     }
 }
@@ -520,7 +529,8 @@ unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
         thread.activity.set(Activity::OwnWork);
         note_samples_of(thread);
         // There are none in a forked child.
-        let resources = resources(thread).map(NonNull::from);
+        // SAFETY: RESOURCES: the reference becomes a pointer at once.
+        let resources = unsafe { resources(thread) }.map(NonNull::from);
         thread.clear_recorder();
         // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it.
         let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });

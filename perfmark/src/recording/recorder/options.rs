@@ -29,7 +29,7 @@ const FENCED: Hooks = Hooks {
 fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin with a fence".into());
     fence();
-    let token = (plan.set().unfenced_hooks.get().begin)(plan, recorder);
+    let token = plan.unfenced_hooks().begin(recorder);
     fence();
     token
 }
@@ -37,19 +37,19 @@ fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end a leaf with a fence".into());
     fence();
-    (plan.set().unfenced_hooks.get().end_leaf)(plan, frame, recorder);
+    plan.unfenced_hooks().end_leaf(frame, recorder);
 }
 
 fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end a caller with a fence".into());
     fence();
-    (plan.set().unfenced_hooks.get().end)(plan, frame, recorder);
+    plan.unfenced_hooks().end(frame, recorder);
 }
 
 fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     reach(recorder, || "close a poll with a fence".into());
     fence();
-    (plan.set().unfenced_hooks.get().close)(plan, frame, recorder)
+    plan.unfenced_hooks().close(frame, recorder)
 }
 
 /// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
@@ -65,30 +65,30 @@ fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
     if has_moved(plan.set()) {
         return slow::begin_after_sample(plan, recorder);
     }
-    (plan.set().base_hooks.get().begin)(plan, recorder)
+    plan.base_hooks().begin(recorder)
 }
 
 fn end_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     if has_moved(plan.set()) {
         return slow::end(plan, frame, recorder);
     }
-    (plan.set().base_hooks.get().end_leaf)(plan, frame, recorder);
+    plan.base_hooks().end_leaf(frame, recorder);
 }
 
 fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     if has_moved(plan.set()) {
         return slow::end(plan, frame, recorder);
     }
-    (plan.set().base_hooks.get().end)(plan, frame, recorder);
+    plan.base_hooks().end(frame, recorder);
 }
 
 fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    !has_moved(plan.set()) && (plan.set().base_hooks.get().close)(plan, frame, recorder)
+    !has_moved(plan.set()) && plan.base_hooks().close(frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
 pub(super) fn measured(plan: &Plan) -> Hooks {
-    if plan.set().mode.is_fenced { FENCED } else { plan.set().unfenced_hooks.get() }
+    if plan.set().mode.is_fenced { FENCED } else { plan.set().unfenced_hooks() }
 }
 
 /// Begins a call of a thinned mark: counts it as skipped if the thread is in a gap, and else measures it. `IS_PLAIN`
@@ -105,7 +105,7 @@ fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     }
     add(&plan.cells.skipped, 1);
     if !IS_PLAIN && let Some(of_skipped) = plan.skipped() {
-        return (of_skipped.set().base_hooks.get().begin)(of_skipped, recorder);
+        return of_skipped.base_hooks().begin(recorder);
     }
     recorder.release();
     NO_FRAME
@@ -125,7 +125,7 @@ pub(super) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
 /// Begins a poll that is skipped. While calls are sampled, it has a frame, so that samples in it belong to it.
 fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(of_skipped) = plan.skipped() {
-        return (of_skipped.set().base_hooks.get().begin)(of_skipped, recorder);
+        return of_skipped.base_hooks().begin(recorder);
     }
     recorder.release();
     SKIPPED
@@ -153,7 +153,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     match frame {
         _ if is_recorded => {
             plan.count();
-            (plan.hooks.get().begin_measured)(plan, recorder)
+            plan.hooks().begin_measured(recorder)
         }
         Some(frame) if is_measured => begin_unrecorded(plan, recorder, frame),
         _ => {
@@ -196,7 +196,7 @@ pub(super) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
     if recorder.bursts.count_rare() {
         begin_rare_and_adapt(plan, recorder)
     } else {
-        (plan.hooks.get().begin_measured)(plan, recorder)
+        plan.hooks().begin_measured(recorder)
     }
 }
 
@@ -213,7 +213,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
         thinning.apply_to(&recorder.bursts, true);
     }
     exclude_work(before, &recorder, false);
-    (plan.hooks.get().begin_measured)(plan, recorder)
+    plan.hooks().begin_measured(recorder)
 }
 
 /// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end, and is
@@ -221,7 +221,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
     reach(&recorder, || "begin a call that is not recorded".into());
-    let token = (plan.hooks.get().begin_measured)(plan, recorder);
+    let token = plan.hooks().begin_measured(recorder);
     // Again, because a signal handler may use the recorder meanwhile, and may fork.
     if let Some(recorder) = HeldRecorder::acquire().filter(|_| has_frame(token)) {
         if recorder.stack.innermost() == Some(frame) && frame.number() == token & SERIAL {
@@ -241,10 +241,10 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call with which a burst begins or ends".into());
     if recorder.thinning().is_none() {
         // A child, forked in a signal handler inside this function.
-        return (plan.hooks.get().begin_measured)(plan, recorder);
+        return plan.hooks().begin_measured(recorder);
     }
     change_burst(&recorder);
-    (plan.hooks.get().begin)(plan, recorder)
+    plan.hooks().begin(recorder)
 }
 
 /// Begins or ends a burst. The call that begins needs its memory on the stack no longer.

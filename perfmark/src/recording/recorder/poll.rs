@@ -103,7 +103,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
     let token = if matches!(call, PolledCall::Skipped(_)) {
         options::skip_poll(plan, recorder)
     } else {
-        (plan.hooks.get().begin_measured)(plan, recorder)
+        plan.hooks().begin_measured(recorder)
     };
     if token != NO_FRAME {
         let suspended = &plan.cells.suspended;
@@ -164,10 +164,10 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
     // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
     let (frame, is_closed) = if let Some(frame) = unsafe { recorder.stack.begun_last(poll.token) } {
         let plan = frame.plan();
-        (frame, (plan.hooks.get().close)(plan, frame, &recorder))
+        (frame, plan.hooks().close(frame, &recorder))
     } else if let Some(frame) = recorder.stack.top().filter(|frame| frame.serial.get() == poll.token) {
         let plan = frame.plan();
-        (frame, (plan.hooks.get().close)(plan, frame, &recorder))
+        (frame, plan.hooks().close(frame, &recorder))
     } else {
         return end_other(recorder, poll.mark, poll.call, poll.token, poll.outcome);
     };

@@ -67,7 +67,7 @@ pub(super) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 pub(super) fn begin_after_sample(plan: &Plan, recorder: HeldRecorder) -> Token {
     look(plan.set(), &recorder);
-    (plan.set().base_hooks.get().begin)(plan, recorder)
+    plan.base_hooks().begin(recorder)
 }
 
 /// Finds the call's node in the call graph, if there is one.
@@ -99,7 +99,7 @@ pub(super) fn note_panic(recorder: &Recorder, token: Token) -> Token {
 pub(super) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
     remove_ended_elsewhere(&recorder);
     if recorder.stack.next_for(plan.set().len()).is_some() {
-        return (plan.set().base_hooks.get().begin)(plan, recorder);
+        return plan.base_hooks().begin(recorder);
     }
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
@@ -130,7 +130,7 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
     if refresh_counters(set, stack, frame) {
         stack.pop(frame);
         stack.serial.set(stack.serial.get() - 1);
-        return (plan.set().base_hooks.get().begin)(plan, recorder);
+        return plan.base_hooks().begin(recorder);
     }
     begin_in_user_space(set, frame, stack);
     add(&plan.cells.open, 1);

@@ -36,9 +36,9 @@ pub(crate) struct EventSet {
     /// The calls that measure the overhead of the set's probe.
     pub(crate) calibration_calls: &'static CalibrationCalls,
     /// The hooks of marks with this set, without options.
-    pub(crate) base_hooks: Cell<Hooks>,
+    base_hooks: Cell<Hooks>,
     /// The same, or those that first look for samples.
-    pub(crate) unfenced_hooks: Cell<Hooks>,
+    unfenced_hooks: Cell<Hooks>,
     /// The probe overhead, and what it depends on. `None` before it is measured.
     pub(crate) measured_overhead: RefCell<Option<MeasuredOverhead>>,
     pub(crate) overhead_key: RefCell<Option<OverheadKey>>,
@@ -55,7 +55,7 @@ impl EventSet {
     ///
     /// # Safety
     ///
-    /// The slots live as long as the set and do not move.
+    /// The slots live as long as the set and do not move. BINDING holds for the hooks and all plans with the set.
     pub(crate) unsafe fn new(
         slot_indices: &[usize],
         slots: &EventSlots,
@@ -101,11 +101,37 @@ impl EventSet {
     }
 
     /// A set of no event, whose calls are sampled as those of this set.
-    pub(crate) fn without_events(&self, hooks: Hooks) -> Self {
-        // SAFETY: there is no slot.
+    ///
+    /// # Safety
+    ///
+    /// BINDING holds for the hooks and all plans with the new set.
+    pub(crate) unsafe fn without_events(&self, hooks: Hooks) -> Self {
+        // SAFETY: there is no slot, and this function's contract.
         let set = unsafe { Self::new(&[], &EventSlots::default(), self.mode, self.calibration_calls, hooks) };
         set.sampled.set(self.sampled.get());
         set
+    }
+
+    /// Binds hooks: those of marks without options, and the same or those that first look for samples.
+    ///
+    /// # Safety
+    ///
+    /// BINDING holds for the hooks and all plans with the set.
+    pub(crate) unsafe fn bind(&self, base: Hooks, unfenced: Hooks) {
+        self.base_hooks.set(base);
+        self.unfenced_hooks.set(unfenced);
+    }
+
+    /// The hooks of marks with the set, without options.
+    #[inline]
+    pub(crate) fn base_hooks(&self) -> Hooks {
+        self.base_hooks.get()
+    }
+
+    /// The same, or those that first look for samples.
+    #[inline]
+    pub(crate) fn unfenced_hooks(&self) -> Hooks {
+        self.unfenced_hooks.get()
     }
 
     /// Notes samples of the set's calls there.

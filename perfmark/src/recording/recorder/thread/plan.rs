@@ -17,15 +17,15 @@ use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::mark_settings::Variant;
 use crate::settings::recording::settings;
 
-/// Begins a call and releases the recorder.
-pub(crate) type Begin = fn(&Plan, HeldRecorder) -> Token;
+/// Begins a call and releases the recorder. Here and below, BINDING must hold for the hook and the plan.
+pub(crate) type Begin = unsafe fn(&Plan, HeldRecorder) -> Token;
 
 /// Ends the innermost call, which has this frame, and releases the recorder.
-pub(crate) type End = fn(&Plan, FrameRef, HeldRecorder);
+pub(crate) type End = unsafe fn(&Plan, FrameRef, HeldRecorder);
 
 /// Removes the innermost frame, of a poll, and leaves in it what [`Frame::poll_cost`] returns. Does nothing and returns
 /// `false` if that takes the slow path.
-pub(crate) type Close = fn(&Plan, FrameRef, &Recorder) -> bool;
+pub(crate) type Close = unsafe fn(&Plan, FrameRef, &Recorder) -> bool;
 
 /// The functions that entry and exit of a mark's calls execute.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,45 @@ pub(crate) struct Hooks {
     pub(crate) close: Close,
 }
 
+/// Hooks that are bound to a plan.
+#[derive(Clone, Copy)]
+pub(crate) struct BoundHooks<'a> {
+    plan: &'a Plan,
+    hooks: Hooks,
+}
+
+impl BoundHooks<'_> {
+    #[inline]
+    pub(crate) fn begin(self, recorder: HeldRecorder) -> Token {
+        // SAFETY: BINDING: whoever binds hooks guarantees it.
+        unsafe { (self.hooks.begin)(self.plan, recorder) }
+    }
+
+    #[inline]
+    pub(crate) fn begin_measured(self, recorder: HeldRecorder) -> Token {
+        // SAFETY: BINDING: whoever binds hooks guarantees it.
+        unsafe { (self.hooks.begin_measured)(self.plan, recorder) }
+    }
+
+    #[inline]
+    pub(crate) fn end_leaf(self, frame: FrameRef, recorder: HeldRecorder) {
+        // SAFETY: BINDING: whoever binds hooks guarantees it.
+        unsafe { (self.hooks.end_leaf)(self.plan, frame, recorder) }
+    }
+
+    #[inline]
+    pub(crate) fn end(self, frame: FrameRef, recorder: HeldRecorder) {
+        // SAFETY: BINDING: whoever binds hooks guarantees it.
+        unsafe { (self.hooks.end)(self.plan, frame, recorder) }
+    }
+
+    #[inline]
+    pub(crate) fn close(self, frame: FrameRef, recorder: &Recorder) -> bool {
+        // SAFETY: BINDING: whoever binds hooks guarantees it.
+        unsafe { (self.hooks.close)(self.plan, frame, recorder) }
+    }
+}
+
 /// The most events that a mark on the fast path can have.
 pub(crate) const FAST_EVENTS: usize = CounterSet::MOST;
 
@@ -53,7 +92,7 @@ pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Plan {
-    pub(crate) hooks: Cell<Hooks>,
+    hooks: Cell<Hooks>,
     set: *const EventSet,
     /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
     event_cells: [Cell<*const EventCells>; FAST_EVENTS],
@@ -106,7 +145,7 @@ impl Plan {
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
-            hooks: set.base_hooks.clone(),
+            hooks: Cell::new(set.base_hooks()),
             set,
             event_cells,
             spans,
@@ -117,6 +156,33 @@ impl Plan {
             member,
             skipped: Cell::new(ptr::null()),
         }
+    }
+
+    /// Binds the hooks of calls of the mark.
+    ///
+    /// # Safety
+    ///
+    /// BINDING holds for the hooks and this plan.
+    pub(crate) unsafe fn bind(&self, hooks: Hooks) {
+        self.hooks.set(hooks);
+    }
+
+    /// The hooks of calls of the mark.
+    #[inline]
+    pub(crate) fn hooks(&self) -> BoundHooks<'_> {
+        BoundHooks { plan: self, hooks: self.hooks.get() }
+    }
+
+    /// Those of its event set, without options.
+    #[inline]
+    pub(crate) fn base_hooks(&self) -> BoundHooks<'_> {
+        BoundHooks { plan: self, hooks: self.set().base_hooks() }
+    }
+
+    /// The same, or those that first look for samples.
+    #[inline]
+    pub(crate) fn unfenced_hooks(&self) -> BoundHooks<'_> {
+        BoundHooks { plan: self, hooks: self.set().unfenced_hooks() }
     }
 
     /// [`PLAN_IS_THINNED`] if it is, else 0.
