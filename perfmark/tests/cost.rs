@@ -151,6 +151,8 @@ fn a_call(work: impl Fn() -> u64) -> u64 {
 fn with(variable: &str, value: &str, what: &str) -> u64 {
     let program = env::current_exe().expect("it runs");
     let output = Command::new(program).env(variable, value).env(ALONE, what).output().expect("it starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{variable}={value}: {}: {stderr}", output.status);
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 

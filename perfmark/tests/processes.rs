@@ -379,8 +379,9 @@ fn on_terminal(columns: u16, variables: &[(&str, &str)]) -> io::Result<String> {
     let mut received = Vec::new();
     _ = fs::File::from(main).read_to_end(&mut received);
     let status = child.wait().expect("a child");
-    assert!(status.success(), "{status}");
-    Ok(String::from_utf8(received).expect("UTF-8"))
+    let received = String::from_utf8(received).expect("UTF-8");
+    assert!(status.success(), "{status}: {received}");
+    Ok(received)
 }
 
 fn a_report_that_cannot_be_written_goes_to_stderr() {
@@ -610,11 +611,13 @@ fn a_process_that_may_not_call_getpid() {
             fs::remove_dir(&folder).expect("empty");
             return eprintln!("not run: there are no seccomp filters here: {}", text(&table.stderr));
         }
+        assert_code(&table, 0);
         let is_known = scenario_name == "without getpid";
         let number = if is_known { text(&table.stdout).trim() } else { "unknown" };
         assert!(text(&table.stderr).contains(&format!(" · pid {number} · ")), "{}", text(&table.stderr));
         // It is not its own child, and its report is in the given file.
         let output = scenario(scenario_name, &[("PERFMARK_OUTPUT", output), ("PERFMARK_FORMAT", "json")]);
+        assert_code(&output, 0);
         assert_eq!(text(&output.stderr), "");
         let number = if is_known { text(&output.stdout).trim() } else { "unknown" };
         let path = folder.join(format!("report-{number}.json"));

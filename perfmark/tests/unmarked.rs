@@ -92,7 +92,7 @@ fn lints(attribute: Attribute) -> Option<BTreeSet<String>> {
         cargo.args(["-W", group]);
     }
     let output = cargo.output().expect("cargo runs");
-    assert!(output.status.success(), "{}", program::text(&output.stderr));
+    assert!(output.status.success(), "{}", program::ending(&output));
     let of_line = |line: &str| {
         let message = &serde_json::from_str::<Value>(line).expect("JSON")["message"];
         let lint = message["code"]["code"].as_str()?.to_owned();

@@ -101,7 +101,8 @@ fn on_terminal(mut command: Command) -> String {
     let mut shown = Vec::new();
     // The last read fails with EIO.
     _ = ours.read_to_end(&mut shown);
-    assert!(child.wait().expect("ended").success(), "{}", text(&shown));
+    let status = child.wait().expect("ended");
+    assert!(status.success(), "{status}: {}", text(&shown));
     text(&shown).replace("\r\n", "\n")
 }
 

@@ -46,7 +46,7 @@ fn execute_part(mode: Mode, seeds: RangeInclusive<u64>) -> Vec<String> {
         .output()
         .expect("it runs");
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{name}={value} {PART}=\"{part}\":\n{stdout}{stderr}");
+    assert!(output.status.success(), "{name}={value} {PART}=\"{part}\": {}:\n{stdout}{stderr}", output.status);
     stdout.lines().filter_map(|line| line.strip_prefix("reached: ")).map(str::to_owned).collect()
 }
 
