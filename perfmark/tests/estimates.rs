@@ -35,6 +35,11 @@ fn seed(stream: u64) {
     seed_bursts(Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream).next());
 }
 
+/// Whether tests have their full length, with more places of bursts.
+fn is_full() -> bool {
+    env::var_os("PERFMARK_TEST_FULL").is_some()
+}
+
 fn set(filter: &str) {
     set_filter(&filter.parse().expect("a filter")).expect("there are slots");
 }
@@ -404,7 +409,7 @@ fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
     const CALLS: i64 = 20_000;
     let _alone = alone::alone();
     let much = |_| much_of_its_own();
-    for (stream, beside) in [(0, false), (1, true), (2, true)] {
+    for &(stream, beside) in &[(0, false), (1, true), (2, true)][..if is_full() { 3 } else { 2 }] {
         reset();
         let calls = move || {
             seed(stream);
@@ -534,8 +539,9 @@ fn self_of_callers_is_right_whatever_is_thinned_inside() {
     const CALLS: i64 = 400;
     let _alone = alone::alone();
     let mut wrong = false;
-    for (stream, &(name, caller, truth)) in (0..2).flat_map(|stream| CALLERS.iter().map(move |caller| (stream, caller)))
-    {
+    let streams = if is_full() { 2 } else { 1 };
+    let callers = |stream| CALLERS.iter().map(move |caller| (stream, caller));
+    for (stream, &(name, caller, truth)) in (0..streams).flat_map(callers) {
         let calls = move || {
             seed(stream);
             // Before the first burst, nothing is known about the calls inside.
