@@ -116,11 +116,12 @@ def summaries(output):
 
 def failures(result):
     """The panic messages of failed tests: each line `thread 'NAME' … panicked at …` with the four lines after it. Tests
-    that are not libtest's run in the main thread, or in threads without a name."""
+    that have no such thread panic in the main one, or in one without a name."""
     failed = set(re.findall(rb"^    (\S+)$", result.stdout.rpartition(b"\nfailures:\n")[2], re.MULTILINE))
-    failed |= {b"main", b"<unnamed>"}
     messages = re.finditer(rb"^thread '([^']*)' .*panicked at(?:.*\n){1,5}", result.stderr, re.MULTILINE)
-    return [message[0].decode(errors="replace").rstrip() for message in messages if message[1] in failed]
+    found = [(message[1], message[0].decode(errors="replace").rstrip()) for message in messages]
+    named = [text for thread, text in found if thread in failed]
+    return named or [text for thread, text in found if thread in {b"main", b"<unnamed>"}]
 
 
 def run(options, cargo_options, arguments):

@@ -84,10 +84,13 @@ impl CounterSet {
     }
 
     /// Copies the remembered page state of the counters. Call it after a [`Counter::begin`] of each of them. With
-    /// `switches`, the set notices each context switch of the thread: the kernel then also changes the lock of each
-    /// counter's page. Without counters, the set remembers the page of the switches. Returns `false` if one of the
-    /// counters remembers nothing, if they cannot be read together, or if the thread was switched since the last
-    /// [`OffCpu::catch_up`], which came before the counters began. The set then remembers nothing.
+    /// `switches`, the set notices each context switch of the thread: the kernel takes the events' counters away and
+    /// gives them others, and changes the locks of their pages each time (`perf_event_update_userpage` in
+    /// `kernel/events/core.c`). Without counters, the set remembers the page of the switches.
+    ///
+    /// Returns `false` if one of the counters remembers nothing, if they cannot be read together, or if the thread was
+    /// switched since the last [`OffCpu::catch_up`], which came before the counters began. The set then remembers
+    /// nothing.
     ///
     /// # Safety
     ///

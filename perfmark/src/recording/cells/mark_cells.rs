@@ -51,8 +51,9 @@ pub(crate) struct EventCells {
     /// write it.
     pub(crate) elsewhere: AtomicU64,
     pub(crate) event: EventId,
-    /// Whether the values leave out calls in which the event counted nothing. The mark's first event has all calls.
-    leaves_out_zeroes: bool,
+    /// If the values leave out calls in which the event counted nothing: the number of these at the last snapshot, else
+    /// [`LEAVES_OUT_NONE`].
+    zeroes: AtomicU64,
     /// The probe overhead in this event, and its variation.
     pub(crate) overhead: OverheadCells,
 }
@@ -155,6 +156,9 @@ impl OverheadCells {
     }
 }
 
+/// The values leave out no call.
+const LEAVES_OUT_NONE: u64 = u64::MAX;
+
 impl EventCells {
     pub(crate) fn new(event: EventId) -> Self {
         let zero = || AtomicU64::new(0);
@@ -173,14 +177,31 @@ impl EventCells {
             unwound: SideSums::default(),
             elsewhere: zero(),
             event,
-            leaves_out_zeroes: false,
+            zeroes: AtomicU64::new(LEAVES_OUT_NONE),
             overhead: OverheadCells::default(),
         }
     }
 
     /// Cells of an event that counts nothing in most calls: these may be left out of its values.
     pub(crate) fn without_zeroes(self) -> Self {
-        Self { leaves_out_zeroes: true, ..self }
+        Self { zeroes: AtomicU64::new(0), ..self }
+    }
+
+    fn leaves_out_zeroes(&self) -> bool {
+        self.zeroes.load(Relaxed) != LEAVES_OUT_NONE
+    }
+
+    /// The number of calls that the values leave out, if `ended` calls are in the mark's first event, which was read
+    /// before, and so many are here.
+    ///
+    /// A call is counted here first. So while the owner adds calls, the difference is too small, but never too large.
+    /// The largest one so far is the best: in the next snapshot, no number may be lower than in this one.
+    fn left_out(&self, ended: u64, here: u64) -> u64 {
+        if !self.leaves_out_zeroes() {
+            return 0;
+        }
+        let zeroes = ended.saturating_sub(here);
+        self.zeroes.fetch_max(zeroes, Relaxed).max(zeroes)
     }
 
     /// Forgets all calls. Nobody else may read them.
@@ -188,6 +209,9 @@ impl EventCells {
         let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
         let Self { unmeasured, unmeasured_nested, elsewhere, in_bursts, thinned_inside, .. } = self;
         self.values.clear();
+        if self.leaves_out_zeroes() {
+            self.zeroes.store(0, Relaxed);
+        }
         for cell in [
             in_bursts,
             thinned_inside,
@@ -215,7 +239,8 @@ impl EventCells {
 
     /// As [`MarkCells::add_unmeasured`], for this event.
     pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
-        add(&self.unmeasured, calls);
+        // A reader that sees these calls sees those that were counted in other events before.
+        self.unmeasured.store(self.unmeasured.load(Relaxed).wrapping_add(calls), Release);
         if nested {
             add(&self.unmeasured_nested, calls);
         }
@@ -380,7 +405,7 @@ impl MarkCells {
 
     /// Counts calls that ended and were not counted in any event. `nested` calls are inside other calls of the mark.
     pub(crate) fn add_unmeasured(&self, calls: u64, nested: bool) {
-        for cells in &self.events {
+        for cells in self.events.iter().rev() {
             cells.add_unmeasured(calls, nested);
         }
     }
@@ -389,7 +414,7 @@ impl MarkCells {
     pub(crate) fn so_far(&self, n: usize) -> (u64, u64) {
         let [first, cells] = [0, n].map(|n| &self.events[n]);
         let (measured, sum) = cells.values.so_far();
-        if !cells.leaves_out_zeroes {
+        if !cells.leaves_out_zeroes() {
             return (measured, sum);
         }
         let ended = first.values.so_far().0 + first.unmeasured.load(Relaxed);
@@ -454,7 +479,7 @@ impl MarkCells {
         // Those that are counted in events.
         let (mut ended, now) = (0, changes());
         for (n, cells) in self.events.iter().enumerate() {
-            let unmeasured = cells.unmeasured.load(Relaxed);
+            let unmeasured = cells.unmeasured.load(Acquire);
             let of_event = totals.event(cells.event);
             let (mut measured, sum) = cells.values.add_to(&mut of_event.values, self.weight.into());
             of_event.sums.add(cells.measured(sum), self.weight);
@@ -463,8 +488,8 @@ impl MarkCells {
             of_event.unwound.add(cells.unwound.load(), self.weight);
             if n == 0 {
                 ended = measured + unmeasured;
-            } else if cells.leaves_out_zeroes {
-                let zeroes = ended.saturating_sub(measured + unmeasured);
+            } else {
+                let zeroes = cells.left_out(ended, measured + unmeasured);
                 of_event.values.add_zeroes(zeroes.saturating_mul(self.weight.into()));
                 measured += zeroes;
             }
@@ -679,6 +704,15 @@ mod tests {
         let of_event = totals.event(off_cpu);
         assert_eq!((of_event.measured, of_event.calls, of_event.values.count), (10, 11, 30));
         assert_eq!((of_event.values.min(), of_event.values.max(), of_event.values.sum), (Some(0), Some(8), 24));
+        // A call that ends now is here already, and in the first event not yet.
+        count(&cells.events[1], 8);
+        let mut later = Totals::default();
+        cells.add_to(&mut later);
+        assert_eq!(later.event(off_cpu).measured, 11);
+        count(&cells.events[0], 20);
+        let mut last = Totals::default();
+        cells.add_to(&mut last);
+        assert_eq!((last.event(off_cpu).measured, last.event(time).measured), (11, 11));
     }
 
     #[test]

@@ -24,10 +24,7 @@ pub(super) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
         (false, false) => hooks_of::<SingleSet>(set),
     };
     set.is_fast.set(hooks.is_some());
-    let mut hooks = hooks.unwrap_or(slow::HOOKS);
-    if has_graph {
-        hooks.close = slow::HOOKS.close;
-    }
+    let hooks = hooks.unwrap_or(slow::HOOKS);
     // SAFETY: BINDING: they were chosen for the set above. Others suit all plans.
     unsafe { set.bind(hooks, if set.sampled().is_some() { options::SAMPLED } else { hooks }) };
 }

@@ -251,7 +251,7 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
         let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot(n)].get());
         counted[n].wrapping_sub(overhead[n].wrapping_add(of_skipped))
     });
-    let ends_slowly = special & ENDS_SLOWLY != 0 || skipped != 0 && plan.is_thinned() || set.len() > N;
+    let ends_slowly = special & ENDS_SLOWLY != 0 || skipped != 0 && plan.is_thinned();
     if ends_slowly || !plan.has_room(&net) || counted.iter().any(|counted| counted.cast_signed() < 0) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }

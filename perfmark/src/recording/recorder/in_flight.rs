@@ -89,7 +89,7 @@ impl Recorder {
             let goes_on = plan.set().len() == 0 || visit(frame, &mut costs);
             // Those that were not visited count, too.
             costs.for_each(drop);
-            // The call may end on the fast path, unless records of context switches were lost.
+            // The call may end on the fast path. Those with off-CPU events no longer do.
             if plan.set().switches().is_none() {
                 frame.locks.set(locks);
             }

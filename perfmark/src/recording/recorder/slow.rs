@@ -145,7 +145,7 @@ pub(super) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) 
 #[inline(never)]
 fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool {
     detach(stack.iter().filter(|around| *around != innermost));
-    // The fast path checks whether the thread was switched since.
+    // `remember_counters` and the fast path check whether the thread was switched since.
     with_off_cpu(set.switches(), stack, || ());
     begin_via_pages(set, innermost) && set.remember_counters()
 }
