@@ -3,8 +3,8 @@
 #[cfg(feature = "record")]
 mod with_record {
     pub(super) use crate::process::exit::{disable_report, finish};
-    pub(super) use crate::recording::api_use::note_call;
     pub(super) use crate::recording::collect::{reset, snapshot, threads};
+    pub(super) use crate::recording::start::note_api_use;
     pub(super) use crate::recording::{budget, filter, set_budget, set_filter};
     pub(super) use crate::settings::counter_access::disable_counters;
 }
@@ -15,7 +15,7 @@ mod without_record {
     use crate::settings::{Budget, Filter, SetFilterError};
     use crate::snapshot::{Snapshot, Thread};
 
-    pub(super) fn note_call() {}
+    pub(super) fn note_api_use() {}
 
     pub(super) fn snapshot() -> Snapshot {
         Snapshot::default()
@@ -86,7 +86,7 @@ use crate::snapshot::{Snapshot, Thread};
 /// ```
 #[must_use]
 pub fn snapshot() -> Snapshot {
-    recording::note_call();
+    recording::note_api_use();
     recording::snapshot()
 }
 
@@ -105,7 +105,7 @@ pub fn snapshot() -> Snapshot {
 /// ```
 #[must_use]
 pub fn threads() -> Vec<Thread> {
-    recording::note_call();
+    recording::note_api_use();
     recording::threads()
 }
 
@@ -123,7 +123,7 @@ pub fn threads() -> Vec<Thread> {
 /// assert!(perfmark::snapshot().marks.iter().all(|mark| mark.calls == 0));
 /// ```
 pub fn reset() {
-    recording::note_call();
+    recording::note_api_use();
     recording::reset();
 }
 
@@ -159,7 +159,7 @@ pub fn reset() {
 /// # }
 /// ```
 pub fn finish() {
-    recording::note_call();
+    recording::note_api_use();
     recording::finish();
 }
 
@@ -190,7 +190,7 @@ pub fn finish() {
 /// # }
 /// ```
 pub fn disable_report() {
-    recording::note_call();
+    recording::note_api_use();
     recording::disable_report();
 }
 
@@ -217,7 +217,7 @@ pub fn disable_report() {
 /// ```
 #[allow(clippy::must_use_candidate, reason = "the first caller need not check the result")]
 pub fn disable_counters() -> bool {
-    recording::note_call();
+    recording::note_api_use();
     recording::disable_counters()
 }
 
@@ -253,7 +253,7 @@ pub fn disable_counters() -> bool {
 /// # }
 /// ```
 pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
-    recording::note_call();
+    recording::note_api_use();
     recording::set_filter(filter)
 }
 
@@ -294,20 +294,20 @@ pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
 /// # }
 /// ```
 pub fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
-    recording::note_call();
+    recording::note_api_use();
     recording::set_budget(budget)
 }
 
 /// The budget in force for the process: that of [`set_budget`] or `PERFMARK_BUDGET`.
 #[must_use]
 pub fn budget() -> Option<Budget> {
-    recording::note_call();
+    recording::note_api_use();
     recording::budget()
 }
 
 /// The filter in force.
 #[must_use]
 pub fn filter() -> Filter {
-    recording::note_call();
+    recording::note_api_use();
     recording::filter()
 }

@@ -7,8 +7,8 @@ use criterion::measurement::{Measurement, ValueFormatter};
 use perfmark_rdpmc::Delta;
 
 use crate::platform::terminal::say;
-use crate::recording::api_use;
 use crate::recording::measure::{MeasureError, Meter, Span};
+use crate::recording::start;
 use crate::snapshot::Unit;
 
 /// An event for `criterion` to measure instead of wall time. It is counted with user reads, on the thread that runs the
@@ -49,7 +49,7 @@ impl Measure {
     ///
     /// As for [`measure`](fn@crate::measure): the event is unknown, or cannot be counted here.
     pub fn event(name: &str) -> Result<Self, MeasureError> {
-        api_use::note_call();
+        start::note_api_use();
         let meter = Meter::open(name)?;
         // Criterion requires names that live as long as the program; there are few of them.
         let leaked = |text: String| -> &'static str { text.leak() };

@@ -10,8 +10,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::platform::per_process::PerProcess;
-use crate::recording::api_use;
 use crate::recording::collect;
+use crate::recording::start;
 use crate::report::{Families, MOST_LABELS};
 use crate::settings::Filter;
 
@@ -74,7 +74,7 @@ impl Default for Metrics {
     /// All marks.
     fn default() -> Self {
         static NUMBERS: AtomicUsize = AtomicUsize::new(0);
-        api_use::note_call();
+        start::note_api_use();
         Self { filter: Filter::default(), limit: MOST_LABELS, number: NUMBERS.fetch_add(1, Relaxed) }
     }
 }

@@ -17,9 +17,8 @@ use crate::platform::signals::background;
 #[cfg(feature = "signal")]
 use crate::platform::signals::{Listener, leave_to_listeners};
 use crate::platform::terminal::say;
-use crate::recording::api_use;
 use crate::recording::collect;
-use crate::recording::start::{Process, is_forked_child, this_process};
+use crate::recording::start::{self, Process, is_forked_child, this_process};
 use crate::report::{Format, Report};
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` also when the
@@ -118,7 +117,7 @@ impl Dumps {
     /// The directory does not exist, no thread can be created, or the signal cannot be handled (SIGKILL, and those that
     /// faults raise).
     pub fn start(self) -> io::Result<Dumping> {
-        api_use::note_call();
+        start::note_api_use();
         self.prepare()?.start()
     }
 

@@ -17,7 +17,6 @@ use crate::platform::per_process::PerProcess;
 use crate::platform::program::program;
 use crate::platform::signals::{before_end, prepare_before_end};
 use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
-use crate::recording::api_use;
 use crate::recording::cells::registry;
 use crate::recording::collect;
 use crate::recording::mark::{self, Mark, defaults, linked};
@@ -148,7 +147,7 @@ pub(crate) fn disable_report() {
 
 /// Whether the environment or the program uses perfmark beyond its marks.
 fn is_requested() -> bool {
-    output_settings().is_in_environment || api_use::is_called()
+    output_settings().is_in_environment || start::is_api_used()
 }
 
 /// Whether only downloaded crates have marks. Their authors may have forgotten `default-features = false`.

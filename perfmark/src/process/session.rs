@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::output_settings::output_settings;
 use crate::platform::terminal::{STDERR, print_report, say};
-use crate::recording::api_use;
 use crate::recording::collect;
 use crate::recording::mark::mark_settings;
 use crate::recording::{set_filter, start};
@@ -50,7 +49,7 @@ impl Session {
     /// Begins a session.
     #[allow(clippy::new_without_default, reason = "it has an effect")]
     pub fn new() -> Self {
-        api_use::note_call();
+        start::note_api_use();
         Self {
             before: collect::snapshot(),
             process: start::this_process(),

@@ -7,10 +7,9 @@ use std::sync::OnceLock;
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, OffCpu};
 
-use super::api_use;
-use super::event_table::{is_known_of_a_loop, unreliable};
+use super::events::table::{is_known_of_a_loop, unreliable};
 use super::start;
-use crate::recording::event_reading::EventReading;
+use crate::recording::events::reading::EventReading;
 use crate::settings::{EventSpec, OffCpuKind, counter_access};
 use crate::snapshot::Unit;
 
@@ -98,7 +97,7 @@ impl<R> Display for Measured<R> {
 /// An event is unknown, cannot be counted here, or its counter fails a check against a loop of known length. The work
 /// is then not run.
 pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<R>, MeasureError> {
-    api_use::note_call();
+    start::note_api_use();
     let meters: Vec<Meter> = events.iter().map(|name| Meter::open(name)).collect::<Result<_, _>>()?;
     let own = overhead(&meters);
     let mut spans = vec![Span::default(); meters.len()];

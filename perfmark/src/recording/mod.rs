@@ -1,27 +1,16 @@
 //! What records calls, from the static of a mark to a snapshot.
 
-pub(crate) mod api_use;
-mod event_reading;
-mod event_table;
+mod events;
 pub(crate) mod mark;
 pub(crate) mod start;
 pub(crate) mod cells;
-#[cfg(feature = "sampling")]
+#[cfg_attr(not(feature = "sampling"), path = "sampling/off.rs")]
 pub(crate) mod sampling;
-#[cfg(not(feature = "sampling"))]
-mod no_sampling;
 pub(crate) mod recorder;
-mod generic;
-mod future;
 pub(crate) mod collect;
 #[cfg(feature = "sampling")]
 pub(crate) mod sample;
 pub(crate) mod measure;
-
-pub use future::Polled;
-pub use generic::of_types;
-#[cfg(not(feature = "sampling"))]
-use no_sampling as sampling;
 
 use self::mark::mark_settings;
 use crate::settings::{Budget, Filter, SetFilterError};

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use perfmark_rdpmc::sample::{self, Ring};
 
-use super::api_use;
 use super::mark::mark_settings;
 use super::recorder;
 use super::sampling::{self, Round};
@@ -130,7 +129,7 @@ impl Sampling {
     /// The event is unknown or cannot be sampled, the program is being sampled already, recording is off, or no thread
     /// can be created.
     pub fn start(self) -> Result<SamplingGuard, SamplingError> {
-        api_use::note_call();
+        start::note_api_use();
         let event = |(event, rate): (Option<String>, Rate)| {
             let event = event.map(|event| event.parse()).transpose();
             event.map(|event| SampledEvent { event, rate })

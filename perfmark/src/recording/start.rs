@@ -1,7 +1,7 @@
 //! The process's start: its clock and its settings.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Once, OnceLock};
 
 use perfmark_rdpmc::clock::Clock;
@@ -134,4 +134,17 @@ pub(crate) fn start() {
             _ = mark_settings::set_budget(settings().budget);
         }
     });
+}
+
+static IS_API_USED: AtomicBool = AtomicBool::new(false);
+
+/// The program calls a function of the public interface. Those that work on data alone, such as
+/// [`Snapshot::merge`](crate::Snapshot::merge), do not count.
+pub(crate) fn note_api_use() {
+    IS_API_USED.store(true, Relaxed);
+}
+
+/// Whether the program has called such a function.
+pub(crate) fn is_api_used() -> bool {
+    IS_API_USED.load(Relaxed)
 }

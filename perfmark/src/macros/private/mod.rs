@@ -33,12 +33,10 @@ pub type Same<T> = T;
 pub mod recording {
     pub use inventory;
 
-    pub use crate::recording::Polled;
     pub use crate::recording::mark::Mark;
     pub use crate::recording::mark::defaults::Defaults;
     pub use crate::recording::mark::linked::Batch;
-    pub use crate::recording::of_types;
-    pub use crate::recording::recorder::{Begun, Guard, begin, ended, enter, seed_bursts};
+    pub use crate::recording::recorder::{Begun, Guard, Polled, begin, ended, enter, of_types, seed_bursts};
     #[cfg(perfmark_scripted)]
     pub use crate::recording::recorder::{all_hooks, innermost, reached};
 }

@@ -4,7 +4,7 @@ pub(crate) mod histogram;
 pub(crate) mod graph;
 pub(crate) mod switched;
 mod mark_cells;
-pub(crate) mod sampled;
+pub(crate) mod event_cost;
 pub(crate) mod registry;
 
 pub(crate) use mark_cells::*;

@@ -7,8 +7,8 @@ use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
 use crate::compact::sort_by_key;
-use crate::recording::event_reading::EventReading;
-use crate::recording::event_table::{EventId, Events, is_known_of_a_loop};
+use crate::recording::events::reading::EventReading;
+use crate::recording::events::table::{EventId, Events, is_known_of_a_loop};
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};

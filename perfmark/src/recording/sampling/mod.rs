@@ -1,9 +1,10 @@
 //! Samples: where the program is at regular moments, and in which call of a mark.
 //!
 //! Each thread has a ring, to which the kernel writes the thread's samples. A call notes up to which position of the
-//! ring samples belong to it ([`sampled`](super::cells::sampled)). A thread of perfmark's own, the collector, opens the
+//! ring samples belong to it ([`notes`]). A thread of perfmark's own, the collector, opens the
 //! rings of all threads, reads rings and notes, and adds the samples to their paths of marks.
 
+mod notes;
 mod task;
 mod unwind;
 mod totals;
@@ -15,4 +16,5 @@ mod merged;
 
 pub(crate) use collector::{NO_MEMORY, Round, collect, disable, enable, notes, round};
 pub(crate) use merged::samples;
+pub(crate) use notes::{SampledThread, UNKNOWN};
 pub(crate) use threads::{attach, detach};

@@ -5,12 +5,12 @@ use std::{mem, ptr};
 
 use perfmark_rdpmc::sample::{Body, Ring, Sample};
 
+use super::notes::UNKNOWN;
 use super::rings::Events;
 use super::threads::{self, Entry, has_open_calls};
 use super::totals::{self, Stacks, Totals};
 use super::unwind::{Address, Modules, Unwinder};
 use crate::recording::cells::graph::Node;
-use crate::recording::cells::sampled::UNKNOWN;
 
 /// What is known of a thread's ring.
 #[derive(Debug)]

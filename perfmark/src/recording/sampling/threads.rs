@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
 
+use super::notes::SampledThread;
 use super::rings::Events;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::Arc;
 use crate::recording::cells::ThreadCells;
 use crate::recording::cells::registry;
-use crate::recording::cells::sampled::SampledThread;
 
 /// A forked child has no sampled threads.
 #[derive(Debug, Default)]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::notes::UNKNOWN;
 use super::unwind::Address;
 use crate::recording::cells::graph::Node;
-use crate::recording::cells::sampled::UNKNOWN;
 use crate::snapshot::tree::Tree;
 
 /// The number of samples with each stack: the executed instruction, then the calls that led to it.

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 use crate::platform::sync::Arc;
+use crate::recording::cells::event_cost::EventCost;
 use crate::recording::cells::registry::Registry;
 use crate::recording::cells::switched::Switched;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
-use crate::recording::event_table::Events;
+use crate::recording::events::table::Events;
 use crate::recording::mark::Mark;
-use crate::recording::recorder::event_cost::EventCost;
 use crate::settings::EventSpec;
 
 static MARK: Mark = Mark::hidden(8);

@@ -7,14 +7,13 @@ use std::ptr;
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
 
-use super::calibration_calls::CalibrationCalls;
-use super::overhead::{MeasuredOverhead, OverheadKey, OverheadTable};
+use super::overhead::{CalibrationCalls, MeasuredOverhead, OverheadKey, OverheadTable};
 use super::plan::{FAST_EVENTS, Hooks};
 use super::stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT};
 use crate::recording::cells::EventCells;
-use crate::recording::cells::sampled::SampledThread;
 use crate::recording::mark::{CallMode, Measured};
 use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
+use crate::recording::sampling::SampledThread;
 use crate::recording::start;
 
 /// An event set: events that marks of a thread share, and how they are read.

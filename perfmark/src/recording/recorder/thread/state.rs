@@ -19,11 +19,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
-use super::bursts::Bursts;
 use super::memory::counts;
 use super::plan::Plan;
 use super::stack::{FrameRef, SKIPPED, Stack};
 use super::thinning::Thinning;
+use super::thinning::bursts::Bursts;
 use super::tls::TlsPointer;
 use crate::platform::arena::Arena;
 use crate::platform::signals::BlockedSignals;

@@ -1,0 +1,216 @@
+//! A call as the attribute's expansion makes it, and the empty calls for calibration.
+
+use std::mem::ManuallyDrop;
+use std::thread;
+
+use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
+use crate::recording::mark::Mark;
+use crate::recording::mark::entry;
+use crate::recording::recorder::thread::call_token::{NO_FRAME, Token, has_frame};
+use crate::recording::recorder::thread::overhead::CalibrationCalls;
+use crate::recording::recorder::thread::thinning::gap::skips;
+
+/// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if
+/// the program switches stacks.
+///
+/// ```compile_fail
+/// fn sent<T: Send>() {}
+/// sent::<perfmark::private::Begun>();
+/// ```
+#[derive(Debug)]
+pub struct Begun {
+    token: Token,
+    mark: &'static Mark,
+    this_thread: std::marker::PhantomData<*mut ()>,
+}
+
+/// One call of a mark, which ends when the guard is dropped.
+#[derive(Debug)]
+pub struct Guard {
+    _call: Begun,
+}
+
+impl Begun {
+    #[inline]
+    fn new(token: Token, mark: &'static Mark) -> Self {
+        Self { token, mark, this_thread: std::marker::PhantomData }
+    }
+}
+
+/// Begins a call. For a mark that is off, this is a load and a branch.
+///
+/// Builds with debug assertions compile entry and exit once, instead of in each codegen unit of the user's crate.
+/// Without optimization, inlined code would not be faster.
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline)]
+#[must_use]
+pub fn begin(mark: &'static Mark) -> Begun {
+    let entry = mark.entry();
+    // An entry serves as the token of a call without a frame, which avoids a choice between two values.
+    if entry::is_off(entry) {
+        return Begun::new(entry.cast_unsigned(), mark);
+    }
+    if entry::is_skipping(entry) {
+        #[allow(unsafe_code, reason = "finds the thread's counts")]
+        // SAFETY: the entry is that of a mark that skips calls, and its slot is below `SLOTS`.
+        let is_skipped = unsafe { skips(entry, || mark.slot()) };
+        return Begun::new(if is_skipped { entry.cast_unsigned() } else { begin_in_slot(mark) }, mark);
+    }
+    let token = enter_at(entry.cast_unsigned());
+    Begun::new(if needs_setup(token) { begin_with_setup(mark) } else { token }, mark)
+}
+
+/// Begins a call that the marked function could have skipped.
+#[inline(never)]
+fn begin_in_slot(mark: &'static Mark) -> Token {
+    let token = enter_at(mark.slot());
+    if needs_setup(token) { begin_with_setup(mark) } else { token }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_with_setup(mark: &'static Mark) -> Token {
+    enter_with_setup(mark, &empty_calls::CALIBRATION_CALLS).unwrap_or(NO_FRAME)
+}
+
+/// Begins a call that ends when its guard is dropped. If a panic is in progress then, the call must know whether one
+/// was in progress when it began.
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline)]
+#[must_use]
+pub fn enter(mark: &'static Mark) -> Guard {
+    Guard { _call: if thread::panicking() { begin_panicking(mark) } else { begin(mark) } }
+}
+
+#[cold]
+fn begin_panicking(mark: &'static Mark) -> Begun {
+    let begun = ManuallyDrop::new(begin(mark));
+    let token = if has_frame(begun.token) { note_panic(begun.token) } else { NO_FRAME };
+    Begun::new(token, mark)
+}
+
+/// Ends a call whose body ran to its end.
+#[cfg_attr(perfmark_off, allow(unreachable_pub, reason = "only calibration calls it then"))]
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline(always))]
+#[cfg_attr(not(debug_assertions), allow(clippy::inline_always, reason = "it is part of each marked function"))]
+pub fn ended(begun: Begun) {
+    // Prevents `Begun::drop`, also if something below unwinds.
+    let begun = ManuallyDrop::new(begun);
+    if has_frame(begun.token) {
+        leave(begun.token, begun.mark);
+    }
+}
+
+/// Ends a call whose body was left by `return`, `?` or a panic.
+impl Drop for Begun {
+    #[cfg_attr(debug_assertions, inline(never))]
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[cfg_attr(
+        not(debug_assertions),
+        allow(clippy::inline_always, reason = "otherwise the token would be in memory, to be passed by reference")
+    )]
+    fn drop(&mut self) {
+        if has_frame(self.token) {
+            leave_early(self.token, self.mark);
+        }
+    }
+}
+
+/// The items of a module of empty calls, whose marks have these indices. No other code refers to the marks, so
+/// calibration executes the same instructions as the calls of a program.
+macro_rules! empty_calls {
+    ($empty:literal, $caller:literal, $skipped:literal, $if_thinned:expr) => {
+        static EMPTY: Mark = Mark::hidden($empty);
+        static CALLER: Mark = Mark::hidden($caller);
+        static SKIPPED: Mark = Mark::hidden($skipped);
+
+        pub(crate) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
+            unmarked,
+            marked,
+            skipped,
+            unmarked_caller,
+            marked_caller,
+            marked_caller_of_unmarked: caller_of_unmarked,
+            marked_caller_of_skipped: caller_of_skipped,
+            unmarked_suspended: unmarked,
+            marked_suspended: unmarked,
+            completed: marked,
+            returned_early,
+            empty_mark: &EMPTY,
+            caller_mark: &CALLER,
+            skipped_mark: &SKIPPED,
+            if_thinned: $if_thinned,
+        };
+
+        #[inline(never)]
+        fn marked() {
+            let begun = begin(&EMPTY);
+            black_box(());
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn returned_early() {
+            let begun = begin(&EMPTY);
+            black_box(());
+            drop(begun);
+        }
+
+        #[inline(never)]
+        fn skipped() {
+            let begun = begin(&SKIPPED);
+            black_box(());
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn unmarked() {
+            black_box(());
+        }
+
+        #[inline(never)]
+        fn marked_caller() {
+            let begun = begin(&CALLER);
+            marked();
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn caller_of_unmarked() {
+            let begun = begin(&CALLER);
+            unmarked();
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn caller_of_skipped() {
+            let begun = begin(&CALLER);
+            skipped();
+            ended(begun);
+        }
+
+        #[inline(never)]
+        fn unmarked_caller() {
+            marked();
+            black_box(());
+        }
+    };
+}
+
+mod empty_calls {
+    use std::hint::black_box;
+
+    use super::{CalibrationCalls, Mark, begin, empty_thinned_calls, ended};
+
+    empty_calls!(2, 3, 4, Some(&empty_thinned_calls::CALIBRATION_CALLS));
+}
+
+/// Those of thinned marks, whose marked functions begin them in another way.
+mod empty_thinned_calls {
+    use std::hint::black_box;
+
+    use super::{CalibrationCalls, Mark, begin, ended};
+
+    empty_calls!(9, 10, 11, None);
+}

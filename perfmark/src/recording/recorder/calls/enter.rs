@@ -1,0 +1,195 @@
+//! Entry and exit: acquires the thread's recorder and calls the mark's hooks.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::panicking;
+
+use crate::platform::errno::KeepErrno;
+use crate::recording::cells::OpenCall;
+use crate::recording::cells::registry::registry;
+use crate::recording::events::table::events;
+use crate::recording::mark::Mark;
+use crate::recording::recorder::hooks::slow;
+use crate::recording::recorder::setup::calibrate;
+use crate::recording::recorder::setup::first_call::first_call;
+use crate::recording::recorder::setup::thread_end;
+use crate::recording::recorder::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token, is_skipped};
+use crate::recording::recorder::thread::memory::find_plan;
+use crate::recording::recorder::thread::overhead::CalibrationCalls;
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::stack::{FRAME_EVENTS, FrameRef};
+use crate::recording::recorder::thread::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
+use crate::settings::recording::is_off;
+
+/// Begins a call of the mark with this slot, which is not off. If the token [needs setup](needs_setup), the marked
+/// function calls [`enter_with_setup`]; so this function need not keep the mark in a register.
+#[inline(never)]
+#[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
+pub(crate) fn enter(slot: u64) -> Token {
+    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
+    let plan = |recorder| unsafe { find_plan(recorder, slot) };
+    match HeldRecorder::acquire_if(plan) {
+        Some((recorder, plan)) => plan.hooks().begin(recorder),
+        None => NEEDS_SETUP,
+    }
+}
+
+/// Whether the marked function must call [`enter_with_setup`] instead.
+#[inline]
+pub(crate) fn needs_setup(token: Token) -> bool {
+    token & (NEEDS_SETUP ^ NO_FRAME) != 0
+}
+
+/// Begins a call if the thread has no plan of the mark, or if its recorder cannot be acquired. This is the thread's
+/// first call of the mark, or a call in perfmark's own work or in a signal handler. `None` if it is not recorded.
+pub(crate) fn enter_with_setup(mark: &'static Mark, calibration_calls: &'static CalibrationCalls) -> Option<Token> {
+    let (plan, recorder) = set_up_call(mark, calibration_calls, true)?;
+    Some(plan.hooks().begin(recorder))
+}
+
+/// Sets up what the call needs. `None` if the call is not recorded; it is then counted if `counts`.
+pub(crate) fn set_up_call<'a>(
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+    counts: bool,
+) -> Option<(&'a Plan, HeldRecorder)> {
+    // Comes before everything that makes a system call.
+    if is_off() {
+        mark.switch_off();
+        return None;
+    }
+    let count = |count: &AtomicU64| {
+        if counts {
+            mark.register();
+            count.fetch_add(1, Relaxed);
+        }
+    };
+    with_thread(|thread| {
+        match thread.activity.get() {
+            Activity::Program if !thread.is_busy() => return first_call(thread, mark, calibration_calls),
+            Activity::OwnWork => {}
+            Activity::Program | Activity::Calibration => count(&mark.interrupted),
+            Activity::Ended => count(&mark.unrecorded),
+        }
+        None
+    })
+}
+
+/// Notes that a panic was in progress when the call that began last did so. Returns the call's new token.
+pub(crate) fn note_panic(token: Token) -> Token {
+    let Some(recorder) = HeldRecorder::acquire() else { return token };
+    let token = slow::note_panic(&recorder, token);
+    recorder.release();
+    token
+}
+
+/// Ends a call of the mark that was given a frame, and whose body ran to its end.
+#[inline(never)]
+#[allow(unsafe_code, reason = "finds the innermost frame")]
+pub(crate) fn leave(token: Token, mark: &'static Mark) {
+    let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
+    // SAFETY: the token came from a begin hook, which returns what `Stack::open` gave, perhaps with flags, or a token
+    // without a frame.
+    let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
+    let plan = frame.plan();
+    plan.hooks().end_leaf(frame, recorder);
+}
+
+/// Ends a call of the mark that `return`, `?` or a panic ended, or whose guard is dropped.
+#[inline(never)]
+pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
+    let Some(recorder) = HeldRecorder::acquire() else { return leave_elsewhere(token, mark, true) };
+    if panicking() {
+        return leave_slow(token, mark, recorder, true);
+    }
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
+    let plan = frame.plan();
+    if plan.set().len() <= FRAME_EVENTS {
+        plan.set().overhead.exclude_early_exit(&frame, &frame.below());
+    }
+    if recorder.stack.serial.get() == token {
+        plan.hooks().end_leaf(frame, recorder);
+    } else {
+        plan.hooks().end(frame, recorder);
+    }
+}
+
+/// The innermost frame, if it belongs to the call with this token.
+fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
+    recorder.stack.top().filter(|frame| frame.serial.get() == token)
+}
+
+/// Ends a call that has inner calls.
+#[inline(never)]
+fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
+    let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
+    let plan = frame.plan();
+    plan.hooks().end(frame, recorder);
+}
+
+/// Ends a call whose frame is not the innermost, or that has no frame on this thread, or while a panic is in progress.
+#[cold]
+#[inline(never)]
+fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder, panicking: bool) {
+    if !slow::leave(token, recorder, panicking) {
+        leave_elsewhere(token, mark, true);
+    }
+}
+
+/// Ends a call that has no frame on this thread. The call is counted if `counts`.
+///
+/// If it began on this thread, it ends or is jumped over in a signal handler that interrupted entry or exit code. The
+/// next call removes its frame. Otherwise it began on another thread, which may have ended.
+#[cold]
+#[inline(never)]
+pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
+    // A forked child does not record its parent's calls. After recording has ended, no system call is allowed.
+    if with_thread(ThreadState::is_forked) || is_off() {
+        return;
+    }
+    if began_here(token) {
+        // Whoever removes a frame counts its call. Polls are an exception, because their calls may continue.
+        if counts && mark.mode.is_polled {
+            mark.unrecorded.fetch_add(1, Relaxed);
+        }
+        return;
+    }
+    let _errno = KeepErrno::new();
+    own_work(|| {
+        if let Ok(registry) = registry() {
+            let is_skipped = is_skipped(token);
+            registry.end_elsewhere(Some(mark).filter(|_| !is_skipped), token & SERIAL, counts);
+            // Other skipped calls were counted when they began.
+            if is_skipped && counts && mark.mode.is_polled {
+                mark.unrecorded.fetch_add(1, Relaxed);
+            }
+        }
+    });
+}
+
+/// Whether the call with this token began on this thread.
+pub(crate) fn began_here(token: Token) -> bool {
+    with_thread(|thread| thread.began_call(token & SERIAL))
+}
+
+/// The number of this thread and the cost of its open calls so far. `None` if the thread has recorded nothing, or in a
+/// signal handler that interrupted entry or exit code. Must be called in the thread's [own work](own_work).
+pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
+    with_thread(|thread| {
+        let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts_hook.get())?;
+        // Calls that ended on another thread are no longer open.
+        slow::remove_ended_elsewhere(recorder);
+        Some((recorder.cells()?.owner.number, Recorder::in_flight(recorder)))
+    })
+}
+
+/// Creates what the process needs while it has one thread. A fork during this work on another thread would leave the
+/// child waiting for a thread that it does not have.
+pub(crate) fn prepare_process() {
+    own_work(|| {
+        // If it fails, the first call fails in the same way and reports it.
+        _ = (registry(), events());
+        calibrate::prepare();
+        thread_end::prepare();
+    });
+}

@@ -1,0 +1,114 @@
+//! The cost of an async call so far, as its future keeps it between polls: in bytes without alignment, so that the
+//! future keeps its own alignment.
+#![allow(unsafe_code, reason = "a box without alignment, which is a pointer")]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::recording::cells::event_cost::EventCost;
+
+/// What a call cost so far in one event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedCost {
+    /// The event's index in the process's table, possibly with [`SCALED`]; or [`NO_EVENT`].
+    event: u8,
+    net: I56,
+    inner: I56,
+}
+
+/// Flag in `event`: a part of the cost is scaled.
+const SCALED: u8 = 1 << 7;
+/// No event, or an event that was unmeasured in some poll.
+pub(crate) const NO_EVENT: u8 = SCALED - 1;
+
+impl PackedCost {
+    pub(crate) const NONE: Self = Self { event: NO_EVENT, net: I56([0; 7]), inner: I56([0; 7]) };
+
+    fn event(self) -> u8 {
+        self.event & !SCALED
+    }
+
+    /// The cost, if it is of the event with this index.
+    pub(crate) fn cost(self, event: u8) -> Option<EventCost> {
+        let is_it = event != NO_EVENT && self.event() == event;
+        is_it.then(|| EventCost { net: self.net.get(), inner: self.inner.get(), is_scaled: self.event & SCALED != 0 })
+    }
+
+    /// `None` if the cost does not fit into 56 bits.
+    pub(crate) fn new(event: u8, cost: EventCost) -> Option<Self> {
+        let scaled = if cost.is_scaled { SCALED } else { 0 };
+        Some(Self { event: event | scaled, net: I56::new(cost.net)?, inner: I56::new(cost.inner)? })
+    }
+}
+
+/// A signed number of 56 bits. In ticks of 3 GHz, it holds 138 days.
+#[derive(Clone, Copy, Debug)]
+struct I56([u8; 7]);
+
+impl I56 {
+    fn new(number: u64) -> Option<Self> {
+        let [low @ .., _] = number.to_le_bytes();
+        let packed = Self(low);
+        (packed.get() == number).then_some(packed)
+    }
+
+    fn get(self) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[1..].copy_from_slice(&self.0);
+        (i64::from_le_bytes(bytes) >> 8).cast_unsigned()
+    }
+}
+
+/// A boxed slice of costs. The pointer itself has no alignment.
+#[derive(Debug)]
+#[repr(Rust, packed)]
+pub(crate) struct PackedCosts(NonNull<[PackedCost]>);
+
+// SAFETY: it owns the slice like a box, and `PackedCost` is plain data.
+unsafe impl Send for PackedCosts {}
+// SAFETY: shared references only read the slice, which is plain data.
+unsafe impl Sync for PackedCosts {}
+
+impl FromIterator<PackedCost> for PackedCosts {
+    fn from_iter<I: IntoIterator<Item = PackedCost>>(costs: I) -> Self {
+        Self(NonNull::from(Box::leak(costs.into_iter().collect())))
+    }
+}
+
+impl Deref for PackedCosts {
+    type Target = [PackedCost];
+
+    fn deref(&self) -> &[PackedCost] {
+        // SAFETY: `from_iter` leaked the box, and only `drop` frees it.
+        unsafe { { self.0 }.as_ref() }
+    }
+}
+
+impl DerefMut for PackedCosts {
+    fn deref_mut(&mut self) -> &mut [PackedCost] {
+        // SAFETY: `from_iter` leaked the box, and only `drop` frees it. `self` is borrowed exclusively.
+        unsafe { { self.0 }.as_mut() }
+    }
+}
+
+impl Drop for PackedCosts {
+    fn drop(&mut self) {
+        // SAFETY: `from_iter` leaked the box. It is freed once, here.
+        drop(unsafe { Box::from_raw({ self.0 }.as_ptr()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_numbers_keep_their_sign_and_refuse_what_they_cannot_hold() {
+        for number in [0, 1, -1, 1 << 54, (1 << 55) - 1, -(1 << 55)] {
+            assert_eq!(I56::new(i64::cast_unsigned(number)).map(I56::get), Some(number.cast_unsigned()));
+        }
+        for number in [1 << 55, -(1 << 55) - 1, i64::MAX, i64::MIN] {
+            assert!(I56::new(i64::cast_unsigned(number)).is_none(), "{number}");
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Entry and exit of polls. A call of an async function is made of polls.
+//!
+//! Each poll has a frame on the thread that it runs on, like a call. A call with one poll is recorded like any other.
+//! The future keeps the cost of polls that do not finish their call. The last poll adds the call to the cells of its
+//! thread.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::enter::{self, began_here, leave_elsewhere, set_up_call};
+use super::packed_cost::{NO_EVENT, PackedCost};
+use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
+use crate::recording::cells::MarkCells;
+use crate::recording::cells::event_cost::EventCost;
+use crate::recording::cells::histogram::add;
+use crate::recording::cells::registry::registry;
+use crate::recording::events::table::events;
+use crate::recording::mark::Mark;
+use crate::recording::mark::entry;
+use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::hooks::options;
+use crate::recording::recorder::hooks::reached::reach;
+use crate::recording::recorder::hooks::slow;
+use crate::recording::recorder::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame, is_skipped};
+use crate::recording::recorder::thread::event_set::SetEvent;
+use crate::recording::recorder::thread::memory::find_plan;
+use crate::recording::recorder::thread::overhead::{CalibrationCalls, FAST_EVENT_SLOTS};
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::stack::FrameRef;
+use crate::recording::recorder::thread::state::{HeldRecorder, Recorder, own_work, with_recorder};
+use crate::recording::start;
+use crate::settings::EventSpec;
+use crate::settings::recording::is_off;
+
+impl EventCost {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            net: self.net.wrapping_add(other.net),
+            inner: self.inner.wrapping_add(other.inner),
+            is_scaled: self.is_scaled || other.is_scaled,
+        }
+    }
+}
+
+/// How a poll ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Pending,
+    Ready,
+    /// A panic ended it.
+    Unwound,
+}
+
+/// Begins a poll. The token is [`NO_FRAME`] if the poll is not recorded.
+#[inline]
+fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
+    if !matches!(call, PolledCall::NotBegun) {
+        return begin_later(mark, call, calibration_calls);
+    }
+    // Calls made of polls are skipped by their plan only, so the entry is a slot.
+    let entry = mark.entry();
+    let token = if entry::is_off(entry) { None } else { Some(enter::enter(entry.cast_unsigned())) };
+    match token {
+        Some(token) if !enter::needs_setup(token) => token,
+        token => begin_first(mark, call, calibration_calls, token.is_none()),
+    }
+}
+
+/// Begins a first poll that needs setup, or whose mark is off. If the poll is not recorded, its call is over for
+/// perfmark: it was counted, or the mark is off.
+#[cold]
+#[inline(never)]
+fn begin_first(
+    mark: &'static Mark,
+    call: &mut PolledCall,
+    calibration_calls: &'static CalibrationCalls,
+    is_off: bool,
+) -> Token {
+    let token = if is_off { None } else { enter::enter_with_setup(mark, calibration_calls) };
+    token.unwrap_or_else(|| {
+        *call = PolledCall::Over;
+        NO_FRAME
+    })
+}
+
+/// Begins a poll of a call that was suspended.
+#[inline(never)]
+fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
+    let entry = mark.entry();
+    if matches!(call, PolledCall::Over) || entry::is_off(entry) {
+        return NO_FRAME;
+    }
+    #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
+    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `SLOTS`.
+    let plan = |recorder| unsafe { find_plan(recorder, entry.cast_unsigned()) };
+    let found = HeldRecorder::acquire_if(plan).map(|(recorder, plan)| (plan, recorder));
+    let Some((plan, recorder)) = found.or_else(|| set_up_call(mark, calibration_calls, false)) else { return NO_FRAME };
+    if call.info().is_some_and(|info| info.generation != recorder.generation.get()) {
+        // The call began in the process that this one was forked from.
+        recorder.release();
+        call.set(PolledCall::Over);
+        return NO_FRAME;
+    }
+    let token = if matches!(call, PolledCall::Skipped(_)) {
+        options::skip_poll(plan, recorder)
+    } else {
+        plan.hooks().begin_measured(recorder)
+    };
+    if token != NO_FRAME {
+        let suspended = &plan.cells.suspended;
+        suspended.store(suspended.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+    token
+}
+
+/// A running poll. It ends when it is dropped, also by a panic.
+#[derive(Debug)]
+pub(crate) struct RunningPoll<'a> {
+    mark: &'static Mark,
+    call: &'a mut PolledCall,
+    token: Token,
+    outcome: Outcome,
+}
+
+impl<'a> RunningPoll<'a> {
+    /// Begins a poll of a call of the mark.
+    #[inline]
+    pub(crate) fn begin(
+        mark: &'static Mark,
+        call: &'a mut PolledCall,
+        calibration_calls: &'static CalibrationCalls,
+    ) -> Self {
+        let token = begin_poll(mark, call, calibration_calls);
+        Self { mark, call, token, outcome: Outcome::Unwound }
+    }
+
+    /// Ends the poll without a panic.
+    #[inline]
+    pub(crate) fn end(mut self, is_ready: bool) {
+        self.outcome = if is_ready { Outcome::Ready } else { Outcome::Pending };
+    }
+}
+
+impl Drop for RunningPoll<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // The only poll of its call.
+        if self.outcome == Outcome::Ready && matches!(self.call, PolledCall::NotBegun) && has_frame(self.token) {
+            enter::leave(self.token, self.mark);
+            *self.call = PolledCall::Over;
+        } else {
+            end_poll(self);
+        }
+    }
+}
+
+/// Ends a poll that is only a part of its call, or that a panic ends. As in [`enter::leave`], few instructions come
+/// before the counters are read.
+#[inline(never)]
+#[allow(unsafe_code, reason = "finds the innermost frame")]
+fn end_poll(poll: &mut RunningPoll<'_>) {
+    let Some(recorder) = HeldRecorder::acquire() else {
+        return end_without_recorder(poll.mark, poll.call, poll.token, poll.outcome);
+    };
+    // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
+    let (frame, is_closed) = if let Some(frame) = unsafe { recorder.stack.begun_last(poll.token) } {
+        let plan = frame.plan();
+        (frame, plan.hooks().close(frame, &recorder))
+    } else if let Some(frame) = recorder.stack.top().filter(|frame| frame.serial.get() == poll.token) {
+        let plan = frame.plan();
+        (frame, plan.hooks().close(frame, &recorder))
+    } else {
+        return end_other(recorder, poll.mark, poll.call, poll.token, poll.outcome);
+    };
+    if is_closed {
+        add_closed(&recorder, frame.plan(), frame, poll.call, poll.outcome);
+    } else {
+        end_on_slow_path(&recorder, frame.plan(), frame, poll.call, poll.outcome);
+    }
+    recorder.release();
+}
+
+/// Ends a poll whose frame is not the innermost, or that has no frame on this thread.
+#[cold]
+#[inline(never)]
+fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
+        end_on_slow_path(&recorder, frame.plan(), frame, call, outcome);
+    } else if token == SKIPPED || token == STACK_FULL || has_frame(token) && began_here(token) {
+        // `every` leaves the call out, the stack was full, or a jump removed the frame.
+        end_unmeasured(&recorder, mark, call, token, outcome);
+    } else {
+        recorder.release();
+        return end_without_recorder(mark, call, token, outcome);
+    }
+    recorder.release();
+}
+
+/// Adds the cost of a poll, which its closed frame still holds, to its call; or a finished call to the cells.
+fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
+    let mut costs = [None; INLINE_EVENTS];
+    for (n, cost) in costs.iter_mut().enumerate().take(plan.set().len()) {
+        let (net, inner) = frame.poll_cost(n);
+        *cost = Some(EventCost { net, inner, is_scaled: false });
+    }
+    let open_before = frame.open_before.get();
+    add_poll::<FAST_EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..plan.set().len()], call, outcome, false);
+}
+
+/// Ends a poll on the slow path, and adds its cost in the same way.
+#[cold]
+#[inline(never)]
+fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
+    let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
+    if plan.is_of_skipped() || recorder.is_unrecorded(frame) {
+        // A skipped call, which has a frame because it is sampled, or because calls around it require its cost.
+        slow::store_counts(set, frame, &recorder.stack);
+        slow::close(plan, frame, recorder, |_, _| {});
+        return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
+    }
+    reach(recorder, || "end a poll on the slow path".into());
+    let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
+    let (node, has_skipped) = (frame.graph_node(), recorder.skipped_inside(frame) > 0);
+    slow::store_counts(set, frame, &recorder.stack);
+    let mut costs = [None; EVENT_SLOTS];
+    slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
+    if let Some(node) = node {
+        if outcome != Outcome::Pending {
+            node.add_call();
+        }
+        for (n, cost) in costs.iter().enumerate().take(set.len()) {
+            match cost {
+                Some(cost) if outcome != Outcome::Unwound => cost.add_to_node(node, n, plan.weight()),
+                _ if outcome != Outcome::Pending => node.add_unmeasured(n),
+                _ => {}
+            }
+        }
+    }
+    if let Some((event, ticks)) = suspended
+        && let Some(cost) = &mut costs[event.n]
+    {
+        cost.net = ticks;
+    }
+    add_poll::<EVENT_SLOTS>(recorder, plan, open_before, &mut costs[..set.len()], call, outcome, has_skipped);
+    // Before the call's end, its sum over the polls includes the moment at which it was suspended last, which means
+    // nothing to the call around and to the call graph.
+    if let Some((event, _)) = suspended
+        && let Some(cost) = costs[event.n].filter(|_| outcome != Outcome::Pending)
+    {
+        below.add_inner_cost(event.slot_index, cost.net);
+        if let Some(node) = node.filter(|_| outcome == Outcome::Ready) {
+            node.add_cost(event.n, plan.weight().wrapping_mul(cost.net), 0);
+        }
+    }
+}
+
+/// What a poll adds to the time between its call's polls: it ends the time since the poll before it, and begins the
+/// time until the next one. The sum over all polls of a call is the time between them. It wraps.
+fn suspended_around(event: SetEvent<'_>, frame: FrameRef, call: &PolledCall, outcome: Outcome) -> u64 {
+    let ended = if call.info().is_some() { frame.raw(event.n).get() } else { 0 };
+    let begun = if outcome == Outcome::Pending { start::ticks() } else { 0 };
+    ended.wrapping_sub(begun)
+}
+
+/// Adds the cost of a poll to its call, or a finished call to the cells. `costs` is then the call's cost so far. When
+/// the poll began, `open_before` calls of the mark were open. If calls inside it were skipped, the call's self is an
+/// estimate.
+fn add_poll<const COUNT: usize>(
+    recorder: &Recorder,
+    plan: &Plan,
+    open_before: u64,
+    costs: &mut [Option<EventCost>],
+    call: &mut PolledCall,
+    outcome: Outcome,
+    has_skipped: bool,
+) {
+    let (cells, generation) = (&plan.cells, recorder.generation.get());
+    let info = match call.info() {
+        // The call began in the process that this one was forked from.
+        Some(info) if info.generation != generation => {
+            costs.fill(None);
+            return call.set(PolledCall::Over);
+        }
+        Some(info) => {
+            if info.has_weight(cells.weight) {
+                add_earlier_polls(costs, call.costs(), cells);
+            } else {
+                // The mark's `every` has changed since the call began, so its weight is unknown.
+                costs.fill(None);
+            }
+            info
+        }
+        None => CallInfo::new(generation, cells.is_nested(open_before), cells.weight),
+    };
+    let info = if has_skipped { info.with_skipped() } else { info };
+    match outcome {
+        Outcome::Pending => {
+            if let Some(around) = recorder.stack.innermost() {
+                around.add_overhead_of_first::<COUNT>(&plan.set().overhead.suspend_extra);
+            }
+            cells.suspend();
+            return call.keep(info, costs, cells);
+        }
+        Outcome::Ready => {
+            if info.has_skipped() {
+                add(&cells.estimated, 1);
+            }
+            for (n, cost) in costs.iter().enumerate().rev() {
+                if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
+                    cost.add_call(&cells.events[n], info.is_nested(), arena);
+                } else {
+                    cells.impute(n, info.is_nested());
+                    cells.events[n].add_unmeasured(1, info.is_nested());
+                }
+            }
+        }
+        Outcome::Unwound => {
+            add(&cells.unwound, 1);
+            for (cost, cells) in costs.iter().zip(&cells.events) {
+                if let Some(cost) = cost {
+                    cost.add_unwound(cells, info.is_nested());
+                }
+            }
+        }
+    }
+    call.set(PolledCall::Over);
+}
+
+/// Adds the cost of earlier polls to that of the last one. An event that was unmeasured in one poll is unmeasured in
+/// the call.
+fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], cells: &MarkCells) {
+    for (n, (cost, cells)) in costs.iter_mut().zip(&cells.events).enumerate() {
+        let event = cells.event.below(NO_EVENT).unwrap_or(NO_EVENT);
+        // The index is the same, unless the earlier poll ran on a thread with other events.
+        let at_same_index = earlier.get(n).and_then(|packed| packed.cost(event));
+        let earlier = at_same_index.or_else(|| earlier.iter().find_map(|packed| packed.cost(event)));
+        *cost = cost.zip(earlier).map(|(cost, earlier)| cost.plus(earlier));
+    }
+}
+
+/// Ends a poll without a frame. Its call is skipped or unmeasured.
+#[cold]
+#[inline(never)]
+fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    reach(recorder, || "end a poll that is unmeasured".into());
+    let generation = recorder.generation.get();
+    let Some(cells) = recorder.cells_of(mark) else { return end_without_recorder(mark, call, token, outcome) };
+    let is_nested = cells.is_nested(cells.open.load(Relaxed));
+    let info = call.info().unwrap_or_else(|| CallInfo::new(generation, is_nested, cells.weight));
+    if info.generation != generation || matches!(call, PolledCall::Over) {
+        return call.set(PolledCall::Over);
+    }
+    let is_skipped = is_skipped(token) || matches!(call, PolledCall::Skipped(_));
+    match outcome {
+        Outcome::Pending => {
+            cells.suspend();
+            return call.set(if is_skipped { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
+        }
+        Outcome::Ready if is_skipped => add(&cells.skipped, 1),
+        Outcome::Ready => cells.add_unmeasured(1, info.is_nested()),
+        Outcome::Unwound => add(&cells.unwound, 1),
+    }
+    call.set(PolledCall::Over);
+}
+
+/// Ends a poll whose recorder cannot be acquired, or belongs to another thread. The poll's cost is unknown, so its call
+/// is unmeasured.
+#[cold]
+#[inline(never)]
+fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    if has_frame(token) {
+        leave_elsewhere(token, mark, false);
+    }
+    let generation = || Some(own_work(registry)?.ok()?.generation);
+    if token != NO_FRAME && !matches!(call, PolledCall::Over) {
+        // The call is not counted as suspended at the moment. So `gone` must not subtract it from the suspended calls.
+        mark.gone.fetch_sub(1, Relaxed);
+        if call.info().is_none()
+            && let Some(generation) = generation()
+        {
+            let info = CallInfo::new(generation, false, 1);
+            call.set(if is_skipped(token) { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
+        }
+    }
+    end_unrecorded(mark, call, outcome);
+}
+
+/// Ends a poll on a thread without a recorder. If the call ends, it is counted but not measured.
+#[cold]
+#[inline(never)]
+fn end_unrecorded(mark: &'static Mark, call: &mut PolledCall, outcome: Outcome) {
+    let info = call.info().filter(|_| !is_off());
+    let Some(info) = info else { return *call = PolledCall::Over };
+    match (outcome, &call) {
+        (Outcome::Pending, PolledCall::Skipped(_)) => return,
+        (Outcome::Pending, _) => return call.set(PolledCall::unmeasured(info)),
+        _ => call.set(PolledCall::Over),
+    }
+    if began_in_this_process(info) {
+        mark.unrecorded.fetch_add(1, Relaxed);
+        mark.gone.fetch_add(1, Relaxed);
+    }
+}
+
+/// Ends the call of a future that is dropped, if it has begun.
+#[inline]
+pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, call: &mut PolledCall) {
+    if let Some(info) = call.info() {
+        cancel_begun(mark(), call, info);
+        call.set(PolledCall::Over);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
+    if is_off() || !began_in_this_process(info) {
+        return;
+    }
+    mark.cancelled.fetch_add(1, Relaxed);
+    mark.gone.fetch_add(1, Relaxed);
+    // The cost of its polls can be added only on a thread that knows the mark.
+    with_recorder(|recorder| {
+        let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
+        for cells in recorder.cells_of(mark).iter().flat_map(|cells| &cells.events) {
+            let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));
+            if let Some(mut cost) = cells.event.below(NO_EVENT).and_then(cost) {
+                if Some(cells.event) == suspended {
+                    cost.net = cost.net.wrapping_add(start::ticks());
+                }
+                cost.add_unwound(cells, info.is_nested());
+            }
+        }
+    });
+}
+
+/// Whether the call began in this process.
+fn began_in_this_process(info: CallInfo) -> bool {
+    own_work(registry).is_some_and(|registry| registry.is_ok_and(|registry| registry.generation == info.generation))
+}

@@ -1,0 +1,86 @@
+//! Chooses the hooks of a mark on a thread. This is the one file that knows every path.
+#![allow(unsafe_code, reason = "hooks must suit the plan")]
+
+use perfmark_rdpmc::CounterSet;
+
+use super::fast::{self, General, HookParams, SeveralSets, SingleSet};
+use super::options;
+use super::slow;
+use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::overhead::FAST_EVENT_SLOTS;
+use crate::recording::recorder::thread::plan::{Begin, FAST_EVENTS, Hooks, Plan};
+use crate::recording::recorder::thread::state::Recorder;
+use crate::settings::recording::settings;
+
+/// Binds the hooks of an event set on the thread with this recorder and this many event slots.
+pub(crate) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
+    let (has_graph, tracks_overhead) = (settings().has_call_graph, recorder.tracks_overhead.get());
+    let is_general = has_graph || recorder.has_thinned.get();
+    let hooks = match (tracks_overhead, is_general) {
+        _ if !is_fast(set, slots, tracks_overhead) => None,
+        (true, true) => hooks_of::<General>(set),
+        (true, false) => hooks_of::<SeveralSets>(set),
+        (false, true) => None,
+        (false, false) => hooks_of::<SingleSet>(set),
+    };
+    set.is_fast.set(hooks.is_some());
+    let hooks = hooks.unwrap_or(slow::HOOKS);
+    // SAFETY: BINDING: they were chosen for the set above. Others suit all plans.
+    unsafe { set.bind(hooks, if set.sampled().is_some() { options::SAMPLED } else { hooks }) };
+}
+
+/// Whether all events of a set are read in user space and together.
+fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
+    let counters = set.events().filter_map(|event| event.slot().counter()).count();
+    let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel() || event.slot().is_suspended());
+    is_read_here
+        && set.len() <= FAST_EVENTS
+        && (counters <= 1 || CounterSet::is_supported())
+        && !(tracks_overhead && slots > FAST_EVENT_SLOTS)
+}
+
+/// The fast hooks of a set with at most [`FAST_EVENTS`]. `None` if it has off-CPU events only.
+fn hooks_of<P: HookParams>(set: &EventSet) -> Option<Hooks> {
+    let off_cpu = set.off_cpu_events().len();
+    Some(match (set.len() - off_cpu, set.time().is_some()) {
+        (1, false) => hooks::<P, 1, 1, false>(),
+        (1, true) if off_cpu > 0 => hooks::<P, 1, 0, true>(),
+        (1, true) => hooks::<P, 1, 0, false>(),
+        (2, false) => hooks::<P, 2, 2, false>(),
+        (2, true) => hooks::<P, 2, 1, false>(),
+        (3, false) => hooks::<P, 3, 3, false>(),
+        (3, true) => hooks::<P, 3, 2, false>(),
+        (4, false) => hooks::<P, 4, 4, false>(),
+        (4, true) => hooks::<P, 4, 3, false>(),
+        _ => return None,
+    })
+}
+
+fn hooks<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>() -> Hooks {
+    Hooks {
+        begin: fast::begin::<P::Entry, N, K, IS_WATCHED>,
+        begin_measured: fast::begin::<P::Entry, N, K, IS_WATCHED>,
+        end_leaf: fast::end::<P, N, K, IS_WATCHED, true>,
+        end: fast::end::<P, N, K, IS_WATCHED, false>,
+        close: if has_close::<P>() { fast::close::<P, N, K, IS_WATCHED> } else { slow::HOOKS.close },
+    }
+}
+
+/// Whether polls close on the fast path. Threads with calls made of polls track overhead. With a call graph, each poll
+/// must be added to its node.
+pub(crate) const fn has_close<P: HookParams>() -> bool {
+    !P::IS_SINGLE_SET && !P::IS_GENERAL
+}
+
+/// Binds a plan's hooks: those of its event set, and those for its options.
+pub(crate) fn bind_plan(plan: &Plan) {
+    let measured = options::measured(plan);
+    let begin: Begin = match (plan.is_thinned(), plan.member()) {
+        (true, _) if plan.is_skipped_by_function() => options::begin_thinned::<true>,
+        (true, _) => options::begin_thinned::<false>,
+        (false, Some(_)) => options::begin_rare,
+        (false, None) => measured.begin,
+    };
+    // SAFETY: BINDING: it holds for those of the set and all its plans. Others suit all plans.
+    unsafe { plan.bind(Hooks { begin, ..measured }) };
+}

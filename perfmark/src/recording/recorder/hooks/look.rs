@@ -1,0 +1,98 @@
+//! Notes which call the samples of this thread belong to.
+
+use std::ptr;
+
+use crate::recording::cells::graph::{Known, Node};
+use crate::recording::cells::switched::CALLS;
+use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::stack::FrameRef;
+use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::sampling::{SampledThread, UNKNOWN};
+
+/// Whether there was a sample since the last look. For calls of this set.
+#[inline]
+pub(crate) fn has_moved(set: &EventSet) -> bool {
+    set.sampled().is_some_and(|sampled| sampled.moved().is_some())
+}
+
+/// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this set.
+#[inline]
+pub(crate) fn look(set: &EventSet, recorder: &Recorder) {
+    if let Some(sampled) = set.sampled()
+        && let Some(head) = sampled.moved()
+    {
+        note(sampled, head, recorder);
+    }
+}
+
+/// The same for a thread that calls no mark now.
+pub(crate) fn look_now(sampled: &SampledThread, recorder: &Recorder) {
+    if let Some(head) = sampled.moved() {
+        note(sampled, head, recorder);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn note(sampled: &SampledThread, head: u64, recorder: &Recorder) {
+    sampled.note(head, noted(sampled, recorder));
+}
+
+/// The node of the call to which samples since the last look belong.
+fn noted(sampled: &SampledThread, recorder: &Recorder) -> *const Node {
+    // Calls of calibration, which have the lowest numbers: perfmark's own work.
+    if recorder.stack.serial.get() < CALLS {
+        return UNKNOWN;
+    }
+    let is_sampled = |frame: &FrameRef| is_of(sampled, *frame);
+    let unsampled = || recorder.stack.iter().filter(|frame| !is_sampled(frame)).map(|frame| frame.number()).max();
+    let innermost = recorder.stack.innermost();
+    if sampled.may_be_in_older(innermost.map_or(0, |frame| frame.number()), || unsampled().unwrap_or(0)) {
+        return UNKNOWN;
+    }
+    match innermost {
+        None => ptr::null(),
+        Some(frame) if is_sampled(&frame) => node(sampled, frame, recorder),
+        // It began after sampling had stopped, or before it began.
+        Some(_) => UNKNOWN,
+    }
+}
+
+/// The node of an open call: its path of marks.
+fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *const Node {
+    let (Some(graph), Some(arena)) = (recorder.graph().or_else(|| sampled.paths()), recorder.arena()) else {
+        return UNKNOWN;
+    };
+    let known = |frame: FrameRef| {
+        let mark = frame.plan().cells.mark;
+        Known { key: ptr::from_ref(mark).addr(), mark, events: 0, event: &|_| unreachable!("no events") }
+    };
+    let path = if recorder.graph().is_some() {
+        match innermost.node.get() {
+            // The node of the call around, or null. A skipped call has none before there is a sample in it.
+            around if innermost.plan().is_of_skipped() => graph.callee(around, known(innermost), arena),
+            node if node.is_null() => graph.nowhere(),
+            node => node,
+        }
+    } else {
+        // Sampled calls that were open at the last note keep their nodes, so this is done once for each call in which
+        // there is a sample.
+        let noted = sampled.replace_noted(recorder.stack.serial.get());
+        let done = recorder.stack.iter().find(|frame| frame.number() <= noted && is_of(sampled, *frame));
+        let mut caller = done.map_or(ptr::null(), |frame| frame.noted().get());
+        recorder.stack.visit_above(done, |frame| {
+            caller = graph.callee(caller, known(frame), arena);
+            if is_of(sampled, frame) {
+                frame.noted().set(caller);
+            }
+        });
+        caller
+    };
+    // There is no room for another path.
+    if ptr::eq(path, graph.nowhere()) { graph.without_callers(known(innermost), arena) } else { path }
+}
+
+/// Whether the call is sampled there.
+fn is_of(sampled: &SampledThread, frame: FrameRef) -> bool {
+    frame.plan().set().sampled().is_some_and(|of| ptr::eq(of, sampled))
+}

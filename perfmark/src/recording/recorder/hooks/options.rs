@@ -1,0 +1,309 @@
+//! The hooks of marks with options: thinned marks, those with `fence`, and sampled ones.
+
+use std::iter;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::clock::fence;
+
+use super::look::has_moved;
+use super::own_work::{Moment, exclude_work};
+use super::reached::reach;
+use super::slow;
+use super::split::{note_begin_of_burst, note_end_of_burst};
+use crate::recording::cells::histogram::add;
+use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SERIAL, SKIPPED, Token, has_frame};
+use crate::recording::recorder::thread::plan::{Hooks, Plan};
+use crate::recording::recorder::thread::stack::FrameRef;
+use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
+
+/// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
+const FENCED: Hooks = Hooks {
+    begin: begin_fenced,
+    begin_measured: begin_fenced,
+    end_leaf: end_leaf_fenced,
+    end: end_fenced,
+    close: close_fenced,
+};
+
+fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin with a fence".into());
+    fence();
+    let token = plan.unfenced_hooks().begin(recorder);
+    fence();
+    token
+}
+
+fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end a leaf with a fence".into());
+    fence();
+    plan.unfenced_hooks().end_leaf(frame, recorder);
+}
+
+fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end a caller with a fence".into());
+    fence();
+    plan.unfenced_hooks().end(frame, recorder);
+}
+
+fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    reach(recorder, || "close a poll with a fence".into());
+    fence();
+    plan.unfenced_hooks().close(frame, recorder)
+}
+
+/// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
+pub(crate) const SAMPLED: Hooks = Hooks {
+    begin: begin_sampled,
+    begin_measured: begin_sampled,
+    end_leaf: end_leaf_sampled,
+    end: end_sampled,
+    close: close_sampled,
+};
+
+fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if has_moved(plan.set()) {
+        return slow::begin_after_sample(plan, recorder);
+    }
+    plan.base_hooks().begin(recorder)
+}
+
+fn end_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    if has_moved(plan.set()) {
+        return slow::end(plan, frame, recorder);
+    }
+    plan.base_hooks().end_leaf(frame, recorder);
+}
+
+fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    if has_moved(plan.set()) {
+        return slow::end(plan, frame, recorder);
+    }
+    plan.base_hooks().end(frame, recorder);
+}
+
+fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+    !has_moved(plan.set()) && plan.base_hooks().close(frame, recorder)
+}
+
+/// The hooks of a mark's measured calls.
+pub(crate) fn measured(plan: &Plan) -> Hooks {
+    if plan.set().mode.is_fenced { FENCED } else { plan.set().unfenced_hooks() }
+}
+
+/// Begins a call of a thinned mark: counts it as skipped if the thread is in a gap, and else measures it. `IS_PLAIN`
+/// calls are neither sampled nor made of polls.
+pub(crate) fn begin_thinned<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.bursts.gap.skips() { skip::<IS_PLAIN>(plan, recorder) } else { begin_in_burst(plan, recorder) }
+}
+
+/// Begins a skipped call. It is counted now, or at its end if it is made of polls.
+#[inline]
+fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if !IS_PLAIN && plan.set().mode.is_polled {
+        return begin_skipped_poll(plan, recorder);
+    }
+    add(&plan.cells.skipped, 1);
+    if !IS_PLAIN && let Some(of_skipped) = plan.skipped() {
+        return of_skipped.base_hooks().begin(recorder);
+    }
+    recorder.release();
+    NO_FRAME
+}
+
+/// Begins another poll of a skipped call. In a burst it is measured, because the self of calls around it requires that.
+pub(crate) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if recorder.bursts.complete() != 0
+        && let Some(frame) = recorder.stack.next_for(plan.set().len())
+    {
+        return begin_unrecorded(plan, recorder, frame);
+    }
+    recorder.bursts.gap.skip_beside();
+    begin_skipped_poll(plan, recorder)
+}
+
+/// Begins a poll that is skipped. While calls are sampled, it has a frame, so that samples in it belong to it.
+fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if let Some(of_skipped) = plan.skipped() {
+        return of_skipped.base_hooks().begin(recorder);
+    }
+    recorder.release();
+    SKIPPED
+}
+
+/// Begins a call in a burst, or the call with which one begins or has ended.
+#[inline(never)]
+fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let bursts = &recorder.bursts;
+    let is_counted = bursts.count();
+    if !is_counted && bursts.must_choose() {
+        return choose_next_burst(plan, recorder);
+    }
+    if !is_counted && !bursts.take_beside() {
+        return begin_or_end_burst(plan, recorder);
+    }
+    reach(&recorder, || "begin a call in a burst".into());
+    let is_recorded = is_counted && !bursts.leaves_out(plan.cells.weight);
+    let frame = recorder.stack.next_for(plan.set().len());
+    // Inside others, all calls are measured: their self requires it.
+    let is_measured = is_recorded || !is_counted || bursts.is_inside();
+    if is_measured && frame.is_some() {
+        bursts.open(plan.set().mode.is_polled);
+    }
+    match frame {
+        _ if is_recorded => {
+            plan.count();
+            plan.hooks().begin_measured(recorder)
+        }
+        Some(frame) if is_measured => begin_unrecorded(plan, recorder, frame),
+        _ => {
+            bursts.gap.skip_one();
+            skip::<false>(plan, recorder)
+        }
+    }
+}
+
+/// Begins a call after all calls of the burst were counted: first chooses the next burst and, from time to time, how
+/// often bursts occur.
+#[cold]
+#[inline(never)]
+fn choose_next_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let (before, bursts) = (Moment::new(&recorder), &recorder.bursts);
+    if let Some((thinning, _)) = recorder.thinning()
+        && thinning.is_time(bursts)
+    {
+        thinning.adapt(bursts, |slot| recorder.forget_plan(slot));
+        thinning.apply_to(bursts, false);
+    }
+    bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
+    exclude_work(before, &recorder, false);
+    leave_burst(&recorder);
+    begin_in_burst(plan, recorder)
+}
+
+/// From here on, what is measured belongs to the gap.
+#[inline(never)]
+fn leave_burst(recorder: &HeldRecorder) {
+    let before = Moment::new(recorder);
+    note_end_of_burst(recorder);
+    recorder.bursts.leave();
+    exclude_work(before, recorder, true);
+}
+
+/// Begins a call of a mark that is not thinned because it is called rarely.
+pub(crate) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
+    plan.count();
+    if recorder.bursts.count_rare() {
+        begin_rare_and_adapt(plan, recorder)
+    } else {
+        plan.hooks().begin_measured(recorder)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call of a rare mark, and adapt".into());
+    let before = Moment::new(&recorder);
+    if let Some((thinning, _)) = recorder.thinning() {
+        thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
+        if thinning.restarts(&recorder.bursts) {
+            note_end_of_burst(&recorder);
+        }
+        thinning.apply_to(&recorder.bursts, true);
+    }
+    exclude_work(before, &recorder, false);
+    plan.hooks().begin_measured(recorder)
+}
+
+/// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end, and is
+/// in no node of the call graph.
+#[inline(never)]
+fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
+    reach(&recorder, || "begin a call that is not recorded".into());
+    let token = plan.hooks().begin_measured(recorder);
+    // Again, because a signal handler may use the recorder meanwhile, and may fork.
+    if let Some(recorder) = HeldRecorder::acquire().filter(|_| has_frame(token)) {
+        if recorder.stack.innermost() == Some(frame) && frame.number() == token & SERIAL {
+            frame.set_unrecorded();
+            if recorder.graph().is_some() {
+                frame.node.set(frame.below().node.get());
+            }
+        }
+        recorder.release();
+    }
+    token
+}
+
+#[cold]
+#[inline(never)]
+fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
+    reach(&recorder, || "begin a call with which a burst begins or ends".into());
+    if recorder.thinning().is_none() {
+        // A child, forked in a signal handler inside this function.
+        return plan.hooks().begin_measured(recorder);
+    }
+    change_burst(&recorder);
+    plan.hooks().begin(recorder)
+}
+
+/// Begins or ends a burst. The call that begins needs its memory on the stack no longer.
+#[inline(never)]
+fn change_burst(recorder: &HeldRecorder) {
+    let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
+    if bursts.is_burst() {
+        bursts.end();
+    } else {
+        bursts.begin(&recorder.random);
+        note_begin_of_burst(recorder);
+    }
+    exclude_work(before, recorder, false);
+}
+
+/// The hooks of skipped calls that have frames because they are sampled. They have no events.
+pub(crate) fn skipped_hooks(is_polled: bool) -> Hooks {
+    let begin = Hooks { begin: begin_skipped, begin_measured: begin_skipped, ..slow::HOOKS };
+    if is_polled { begin } else { Hooks { end_leaf: end_skipped, end: end_skipped, ..begin } }
+}
+
+fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
+    if has_moved(plan.set()) {
+        return slow::begin_after_sample(plan, recorder);
+    }
+    let stack = &recorder.stack;
+    let Some(frame) = stack.next() else { return slow::begin_on_full_stack(plan, recorder) };
+    let open_before = plan.cells.open.load(Relaxed);
+    let token = stack.open(frame, plan, open_before) | FRAME_OF_SKIPPED;
+    frame.serial.set(token);
+    frame.skipped_before().set(recorder.bursts.skipped());
+    if recorder.graph().is_some() {
+        // Calls inside are calls of the call around.
+        frame.node.set(frame.below().node.get());
+    }
+    plan.cells.open.store(open_before + 1, Relaxed);
+    recorder.release();
+    token
+}
+
+fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    if has_moved(plan.set()) {
+        return slow::end(plan, frame, recorder);
+    }
+    if frame.number() != recorder.stack.serial.get() {
+        return end_skipped_caller(plan, frame, recorder);
+    }
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    recorder.stack.pop(frame);
+    recorder.release();
+}
+
+/// Ends a skipped call with calls inside: they are calls of the call around.
+#[inline(never)]
+fn end_skipped_caller(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    let below = frame.below();
+    frame.move_all_to(&below);
+    frame.pass_thinned_on::<EVENT_SLOTS, false>(iter::empty());
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    recorder.stack.pop_to(below);
+    recorder.release();
+}

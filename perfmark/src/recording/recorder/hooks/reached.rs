@@ -1,0 +1,31 @@
+//! Which hooks the program executed, for the test of random scripts. Other builds note nothing.
+
+use std::any::type_name;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::recording::cells::switched::CALLS;
+use crate::recording::recorder::thread::state::Recorder;
+
+pub(crate) static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// The name of a fast hook (see [`HookParams`](super::fast::HookParams)).
+pub(crate) fn name<P>(hook: &str, [events, counters]: [usize; 2], is_watched: bool) -> String {
+    let params = type_name::<P>().replace("perfmark::recording::recorder::fast::", "");
+    let watched = if is_watched { ", watched" } else { "" };
+    format!("{hook}, {params}, {events} events, {counters} counters{watched}")
+}
+
+/// The name of the hook that ends special calls of a mark with this many events.
+pub(crate) fn special_name(events: usize, is_leaf: bool) -> String {
+    format!("end {}specially, {events} events", if is_leaf { "a leaf " } else { "" })
+}
+
+/// Notes that the program executes the hook with this name.
+#[inline]
+pub(crate) fn reach(recorder: &Recorder, name: impl FnOnce() -> String) {
+    // Calls of calibration have the lowest numbers.
+    if cfg!(perfmark_scripted) && recorder.stack.serial.get() >= CALLS {
+        REACHED.lock().unwrap_or_else(PoisonError::into_inner).insert(name());
+    }
+}

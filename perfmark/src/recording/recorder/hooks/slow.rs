@@ -1,0 +1,489 @@
+//! The slow path of entry and exit: for uncommon cases, for marks with many events, and for events that only read(2)
+//! reads.
+
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::Delta;
+
+use super::look::look;
+use super::own_work::{Moment, exclude_work};
+use super::reached::reach;
+use super::split::Parts;
+use crate::recording::cells::event_cost::EventCost;
+use crate::recording::cells::graph::Known;
+use crate::recording::cells::histogram::add;
+use crate::recording::mark::Mark;
+use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::off_cpu::{store_off_cpu, with_off_cpu};
+use crate::recording::recorder::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SKIPPED, SLOW, STACK_FULL, Token};
+use crate::recording::recorder::thread::event_set::{EventSet, SetEvent};
+use crate::recording::recorder::thread::overhead::InnerCalls;
+use crate::recording::recorder::thread::plan::{Hooks, Plan};
+use crate::recording::recorder::thread::stack::{FrameRef, LOCKS_SPLIT, Stack};
+use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
+use crate::settings::recording::is_off;
+
+/// The hooks of marks that always take the slow path.
+pub(crate) const HOOKS: Hooks = Hooks { begin, begin_measured: begin, end_leaf: end, end, close: never_close };
+
+/// Closes no poll: each one takes the slow path.
+fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
+    false
+}
+
+/// Begins a call.
+#[inline(never)]
+pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let set = plan.set();
+    look(set, &recorder);
+    let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
+    let open_before = plan.cells.open.load(Relaxed);
+    let token = recorder.stack.open(frame, plan, open_before);
+    if recorder.has_thinned.get() {
+        frame.skipped_before().set(recorder.bursts.skipped());
+    }
+    find_node(plan, frame, &recorder);
+    plan.cells.open.store(open_before + 1, Relaxed);
+    frame.locks.set(LOCKS_SPLIT);
+    let is_unchanged = begin_in_user_space(set, frame, &recorder.stack);
+    if !is_unchanged {
+        detach(recorder.stack.iter().filter(|around| *around != frame));
+    }
+    if !is_unchanged || set.events().any(|event| event.slot().is_read_by_kernel()) {
+        begin_via_pages(set, frame);
+        if set.has_group() {
+            begin_group(set, frame);
+        }
+        // Again, so that these events do not count the work for the others.
+        begin_in_user_space(set, frame, &recorder.stack);
+    }
+    recorder.release();
+    token
+}
+
+/// Begins a call of a sampled mark, after there was a sample.
+#[cold]
+#[inline(never)]
+pub(crate) fn begin_after_sample(plan: &Plan, recorder: HeldRecorder) -> Token {
+    look(plan.set(), &recorder);
+    plan.base_hooks().begin(recorder)
+}
+
+/// Finds the call's node in the call graph, if there is one.
+pub(crate) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
+    let (Some(graph), Some(arena)) = (recorder.graph(), recorder.arena()) else { return };
+    let caller = frame.below().node.get();
+    let [last_caller, last] = &plan.last_nodes;
+    if !ptr::eq(last_caller.get(), caller) {
+        let events = &plan.cells.events;
+        let event = |n: usize| events[n].event;
+        let mark = Known { key: plan.key(), mark: plan.cells.mark, events: events.len(), event: &event };
+        last.set(graph.callee(caller, mark, arena));
+        last_caller.set(caller);
+    }
+    frame.node.set(last.get());
+}
+
+/// Notes in the frame of the call that began last that a panic is in progress. Returns the call's new token.
+pub(crate) fn note_panic(recorder: &Recorder, token: Token) -> Token {
+    let Some(frame) = recorder.stack.innermost() else { return token };
+    frame.serial.set(frame.serial.get() | PANICKING);
+    // Frame and token now differ, so the call ends on the slow path.
+    token | SLOW
+}
+
+/// Begins a call when the stack is full. The call is counted but not measured.
+#[cold]
+#[inline(never)]
+pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
+    remove_ended_elsewhere(&recorder);
+    if recorder.stack.next_for(plan.set().len()).is_some() {
+        return plan.base_hooks().begin(recorder);
+    }
+    let cells = &plan.cells;
+    cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
+    let is_skipped = plan.is_of_skipped();
+    if let Some(graph) = recorder.graph().filter(|_| !is_skipped) {
+        graph.lose();
+    }
+    // It remains an inner call of the call around, which its overhead is subtracted from.
+    recorder.stack.skip();
+    recorder.release();
+    match (plan.set().mode.is_polled, is_skipped) {
+        (false, _) => NO_FRAME,
+        (true, false) => STACK_FULL,
+        (true, true) => SKIPPED,
+    }
+}
+
+/// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
+/// pages again, then takes the fast path if possible, so that the same instructions follow the reading at each entry.
+///
+/// The frame is the innermost one. The fast path opened it, but did not count the call as open yet.
+#[cold]
+#[inline(never)]
+pub(crate) fn begin_again(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
+    reach(&recorder, || "begin again".into());
+    let (set, stack) = (plan.set(), &recorder.stack);
+    frame.locks.set(LOCKS_SPLIT);
+    if refresh_counters(set, stack, frame) {
+        stack.pop(frame);
+        stack.serial.set(stack.serial.get() - 1);
+        return plan.base_hooks().begin(recorder);
+    }
+    begin_in_user_space(set, frame, stack);
+    add(&plan.cells.open, 1);
+    let token = frame.serial.get();
+    recorder.release();
+    token
+}
+
+/// Reads the counters' pages, and lets the fast path use what they contain now. Returns whether it can.
+// This is a function of its own so that `begin_again` needs no stack frame and ends by a jump to the fast path: none of
+// its instructions follow the reading.
+#[inline(never)]
+fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool {
+    detach(stack.iter().filter(|around| *around != innermost));
+    // `remember_counters` and the fast path check whether the thread was switched since.
+    with_off_cpu(set.switches(), stack, || ());
+    begin_via_pages(set, innermost) && set.remember_counters()
+}
+
+/// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
+pub(crate) fn detach(open: impl Iterator<Item = FrameRef>) {
+    for frame in open {
+        let set = frame.plan().set();
+        set.split_locks(frame);
+        for event in set.events() {
+            if let Some(counter) = event.slot().counter() {
+                let mut region = frame.region(event.n);
+                counter.keep(&mut region);
+                frame.set_region(event.n, region);
+            }
+        }
+    }
+}
+
+/// Begins by the counters' pages, or by read(2) for counters without one. Leaves out events of the thread's group.
+/// Returns whether the fast path can read all these counters from now on.
+fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
+    let mut is_fast = true;
+    for event in set.events().filter(|event| !event.is_grouped()) {
+        if let Some(counter) = event.slot().counter() {
+            let mut region = frame.region(event.n);
+            counter.begin(&mut region);
+            is_fast &= counter.begin_unchanged(&mut region);
+            frame.set_region(event.n, region);
+        }
+    }
+    is_fast
+}
+
+/// Begins the events of the thread's group by one reading.
+#[inline(never)]
+fn begin_group(set: &EventSet, frame: FrameRef) {
+    let Some(group) = set.read_group_to_begin() else { return };
+    for event in set.events().filter(|event| event.is_grouped()) {
+        if let Some(counter) = event.slot().counter() {
+            frame.set_region(event.n, group.begin(counter));
+        }
+    }
+}
+
+/// Reads the events that need no system call. Returns `false` if the kernel touched one of their counters since the
+/// last reading.
+fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
+    with_off_cpu(set.switches(), stack, || {
+        let mut is_unchanged = true;
+        for event in set.events().filter(|event| !event.slot().is_read_by_kernel()) {
+            is_unchanged &= event.begin(frame);
+        }
+        is_unchanged
+    })
+}
+
+/// Ends the innermost call.
+#[inline(never)]
+pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end on the slow path".into());
+    store_counts(plan.set(), frame, &recorder.stack);
+    let before = moment_of_slow_end(plan, &recorder);
+    close_call(plan, frame, &recorder, false);
+    exclude_work(before, &recorder, false);
+    recorder.release();
+}
+
+/// Now, if calls of this plan usually end on the fast path. Otherwise, the slow path is part of the probe overhead.
+fn moment_of_slow_end(plan: &Plan, recorder: &Recorder) -> Option<Moment> {
+    Moment::new(recorder).filter(|_| plan.set().is_fast.get())
+}
+
+/// Ends the innermost call, whose frame already holds what was counted. The thread was not switched in it.
+#[cold]
+#[inline(never)]
+pub(crate) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || "end out of the range of the histogram".into());
+    plan.set().off_cpu_events().for_each(|event| frame.set_counted(event.n, Delta::Exact(0)));
+    discard_if_off(plan.set(), frame);
+    let before = moment_of_slow_end(plan, &recorder);
+    close_call(plan, frame, &recorder, false);
+    exclude_work(before, &recorder, false);
+    recorder.release();
+}
+
+/// If recording has ended, makes the call unmeasured: readings and growing histograms take system calls, which are no
+/// longer allowed. Returns whether it has ended.
+fn discard_if_off(set: &EventSet, frame: FrameRef) -> bool {
+    let has_ended = is_off();
+    if has_ended {
+        set.events().for_each(|event| frame.set_counted(event.n, Delta::Unmeasured));
+    }
+    has_ended
+}
+
+/// Reads the counters and stores in the innermost frame what each event counted.
+pub(crate) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
+    if discard_if_off(set, frame) {
+        return;
+    }
+    set.split_locks(frame);
+    // Counters in user space are read first, so that they do not count the other readings.
+    let time = with_off_cpu(set.switches(), stack, || set.time().and_then(|event| event.end(frame)));
+    for event in set.events() {
+        let value = if event.slot().is_ticks() { time } else { event.end(frame) };
+        if let Some(value) = value {
+            frame.set_counted(event.n, Delta::Exact(value));
+        } else if event.slot().counter().is_none() {
+            // Not an event that a counter may still give.
+            frame.set_counted(event.n, Delta::Unmeasured);
+        }
+    }
+    if set.has_group() {
+        end_group(set, frame);
+    }
+    for event in set.events().filter(|event| frame.is_unread(event.n)) {
+        if let Some(counter) = event.slot().counter() {
+            frame.set_counted(event.n, counter.end(&frame.region(event.n)));
+        }
+    }
+}
+
+/// Reads the thread's group and stores in the frame what its events counted.
+#[inline(never)]
+fn end_group(set: &EventSet, frame: FrameRef) {
+    let Some(group) = set.read_group() else { return };
+    for event in set.events().filter(|event| event.is_grouped()) {
+        if let Some(counter) = event.slot().counter() {
+            frame.set_counted(event.n, group.end(counter, &frame.region(event.n)));
+        }
+    }
+}
+
+/// Adds the innermost call to its cells and removes its frame.
+fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool) {
+    let cells = &plan.cells;
+    if recorder.is_unrecorded(frame) {
+        add(&cells.skipped, 1);
+        return close(plan, frame, recorder, |_, _| {});
+    }
+    let (is_unwound, is_nested) = (panicking && !frame.began_in_panic(), cells.is_nested(frame.open_before.get()));
+    let (below, weight) = (frame.below(), plan.weight());
+    let skipped = recorder.skipped_inside(frame);
+    let is_skipped = plan.is_of_skipped();
+    let node = frame.graph_node().filter(|_| !is_skipped);
+    if let Some(node) = node {
+        node.add_call();
+    }
+    if is_skipped && plan.set().mode.is_polled {
+        // Its only poll.
+        count_skipped_poll(recorder, plan.cells.mark);
+    }
+    close(plan, frame, recorder, |event, cost| {
+        let events = &cells.events[event.n];
+        match cost {
+            Some(cost) if !is_unwound => {
+                if let Some(arena) = recorder.arena() {
+                    cost.add_call(events, is_nested, arena);
+                    plan.update_span(event.n);
+                }
+                if let Some(node) = node {
+                    cost.add_to_node(node, event.n, weight);
+                }
+                return;
+            }
+            Some(cost) => cost.add_unwound(events, is_nested),
+            None if is_unwound => {}
+            None => {
+                if event.slot().switches().is_some() {
+                    // On the fast path, calls around would take it to be 0.
+                    store_off_cpu(&recorder.stack);
+                }
+                below.add_inner_cost(event.slot_index, cells.impute(event.n, is_nested));
+                events.add_unmeasured(1, is_nested);
+            }
+        }
+        if let Some(node) = node {
+            node.add_unmeasured(event.n);
+        }
+    });
+    if is_unwound {
+        add(&cells.unwound, 1);
+    } else if skipped > 0 && !is_skipped {
+        add(&cells.estimated, 1);
+    }
+}
+
+/// Counts a call made of polls that is skipped, at its end.
+pub(crate) fn count_skipped_poll(recorder: &Recorder, mark: &'static Mark) {
+    if let Some(cells) = recorder.cells_of(mark) {
+        add(&cells.skipped, 1);
+    }
+}
+
+/// Removes the innermost frame, which holds what was counted. Passes the cost of each event to `add`, or `None` if it
+/// is unmeasured, and adds it to the call around. The first event comes last: a reader that sees the call there sees it
+/// in all events.
+pub(crate) fn close(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: &Recorder,
+    mut add: impl FnMut(SetEvent<'_>, Option<EventCost>),
+) {
+    let (set, below, tracks_overhead) = (plan.set(), frame.below(), recorder.tracks_overhead.get());
+    look(set, recorder);
+    let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
+    let skipped = recorder.skipped_inside(frame);
+    let is_in_burst = recorder.end_thinned(plan, frame);
+    let mut thinned = [[0; 2]; EVENT_SLOTS];
+    plan.cells.open.store(frame.open_before.get(), Relaxed);
+    for event in set.events().rev() {
+        let Some((counted, is_scaled)) = frame.counted(event.n) else {
+            add(event, None);
+            continue;
+        };
+        let slot = event.slot_index;
+        let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot].get());
+        let overhead = set.overhead.of_call(&frame, event.n, slot, inner, tracks_overhead).wrapping_add(of_skipped);
+        let (net, inner_cost) = (counted.wrapping_sub(overhead), frame.inner_cost[slot].get());
+        // The cost of inner calls is the sum of their self values. Therefore the call around gets this call's self
+        // value.
+        let own = net.wrapping_sub(inner_cost);
+        below.add_inner_cost(slot, own);
+        if plan.is_thinned() {
+            thinned[slot] = Parts::of_thinned(frame, event, own, is_in_burst, recorder.bursts.complete());
+        }
+        let of_skipped = Parts::new(plan, frame, recorder, event, own).add();
+        add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
+    }
+    if skipped > 0 {
+        below.add_overhead(&set.overhead.skipped_extra);
+    }
+    pass_to_caller(plan, frame, recorder, !inner.is_empty(), &thinned);
+    recorder.stack.pop(frame);
+}
+
+/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around. `thinned` is what the
+/// call of a thinned mark cost in bursts and beside them, without calls inside.
+fn pass_to_caller(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: &Recorder,
+    is_caller: bool,
+    thinned: &[[u64; 2]; EVENT_SLOTS],
+) {
+    let (overhead, below, tracks_overhead) = (&plan.set().overhead, frame.below(), recorder.tracks_overhead.get());
+    if tracks_overhead {
+        below.add_overhead(&overhead.total);
+        if is_caller {
+            below.add_overhead(&overhead.caller_extra);
+        }
+    } else {
+        below.inner_callers().set(below.inner_callers().get() + u64::from(is_caller) + frame.inner_callers().take());
+    }
+    frame.move_all_to(&below);
+    if !recorder.has_thinned.get() {
+        return;
+    }
+    if plan.if_keeps_thinned() == 0 {
+        frame.pass_thinned_on::<EVENT_SLOTS, false>(thinned.iter().copied().enumerate());
+    } else {
+        frame.forget_thinned();
+    }
+}
+
+/// Ends a call whose frame is not the innermost, or that takes the slow path for another reason. Returns `false`, and
+/// does nothing, if the call has no frame on this thread.
+#[cold]
+#[inline(never)]
+pub(crate) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bool {
+    reach(&recorder, || "end a call by a panic, or one that is not the innermost".into());
+    let found = find_frame(&recorder, token);
+    if let Some(frame) = found {
+        let plan = frame.plan();
+        store_counts(plan.set(), frame, &recorder.stack);
+        let before = moment_of_slow_end(plan, &recorder);
+        close_call(plan, frame, &recorder, panicking);
+        exclude_work(before, &recorder, false);
+    }
+    recorder.release();
+    found.is_some()
+}
+
+/// Finds the frame with this token and makes it the innermost. Frames above it belong to calls that never ended; they
+/// are counted as unmeasured.
+pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> {
+    let (cells, stack) = (recorder.cells()?, &recorder.stack);
+    let found = stack.iter().find(|frame| frame.number() == token & SERIAL)?;
+    if stack.innermost() == Some(found) {
+        return Some(found);
+    }
+    // Samples belong to the call that is the innermost one until now.
+    if let Some(innermost) = stack.innermost() {
+        look(innermost.plan().set(), recorder);
+    }
+    let mut switched = cells.switched.lock();
+    for frame in stack.above(found) {
+        let (plan, open_before) = (frame.plan(), frame.open_before.get());
+        plan.cells.open.store(open_before, Relaxed);
+        if recorder.is_unrecorded(frame) {
+            add(&plan.cells.skipped, 1);
+        } else if !switched.take(frame.number()) {
+            plan.cells.abandon(1, plan.cells.is_nested(open_before));
+        }
+        recorder.end_thinned(plan, frame);
+        pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
+        stack.pop(frame);
+    }
+    // Advances the serial number, so that no token of a removed frame is the number of the call that began last.
+    stack.skip();
+    switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
+    Some(found)
+}
+
+/// Removes the frames of calls that ended on other threads.
+#[inline]
+pub(crate) fn remove_ended_elsewhere(recorder: &Recorder) {
+    if recorder.cells().is_some_and(|cells| cells.switched.has_ended()) {
+        remove_frames_ended_elsewhere(recorder);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn remove_frames_ended_elsewhere(recorder: &Recorder) {
+    let (Some(cells), stack) = (recorder.cells(), &recorder.stack) else { return };
+    let mut state = cells.switched.lock();
+    let remove = |frame: FrameRef| {
+        let plan = frame.plan();
+        let open = &plan.cells.open;
+        open.store(open.load(Relaxed) - 1, Relaxed);
+        for above in stack.above(frame).filter(|above| above.plan_ptr() == frame.plan_ptr()) {
+            above.open_before.set(above.open_before.get() - 1);
+        }
+        recorder.end_thinned(plan, frame);
+        pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
+    };
+    stack.retain(|frame| !state.take(frame.number()), remove, |frame| frame.plan().set().len());
+    cells.switched.forget(&mut state);
+}

@@ -1,0 +1,111 @@
+//! How much of a call is its own, if calls of thinned marks inside it were skipped.
+//!
+//! In gaps between bursts, a call's cost without its measured calls inside is its own cost and that of the skipped
+//! calls. The mark's own part of the cost with all calls of thinned marks inside is taken to be the same as in bursts,
+//! where all of these are measured. Bursts here are those in which all thinned marks take part; calls that are measured
+//! in others, or beside a burst, are a known part of the gaps.
+
+use crate::recording::cells::EventCells;
+use crate::recording::recorder::thread::event_set::SetEvent;
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::stack::FrameRef;
+use crate::recording::recorder::thread::state::Recorder;
+
+/// Calls further out than this many do not note bursts: walking the stack would take too long.
+const DEPTH: usize = 32;
+
+/// Notes in the open calls that a burst begins.
+pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
+    recorder.burst_began.set(recorder.stack.serial.get());
+    let burst = recorder.bursts.complete();
+    if burst == 0 {
+        return;
+    }
+    let mut depth = 0;
+    recorder.visit_open(|frame, costs| {
+        frame.begin_burst(burst);
+        for cost in costs {
+            frame.begin_own(cost.event.n, cost.own);
+        }
+        depth += 1;
+        depth < DEPTH
+    });
+}
+
+/// Notes in the open calls that the burst ends.
+pub(crate) fn note_end_of_burst(recorder: &Recorder) {
+    let burst = recorder.bursts.complete();
+    if burst == 0 {
+        return;
+    }
+    let (mut depth, began) = (0, recorder.burst_began.get());
+    recorder.visit_open(|frame, costs| {
+        let noted = frame.burst() == burst;
+        let began_in_it = frame.number() > began;
+        if noted || began_in_it {
+            frame.end_burst(began_in_it);
+            for cost in costs {
+                frame.end_own(cost.event.n, cost.own);
+            }
+        }
+        depth += 1;
+        depth < DEPTH || noted
+    });
+}
+
+/// The parts of a call's cost in an event without measured calls inside.
+pub(crate) struct Parts<'a> {
+    cells: &'a EventCells,
+    /// In gaps, if calls inside were skipped; and the own cost of measured calls of thinned marks inside, in gaps.
+    in_gaps: u64,
+    beside: u64,
+    /// In bursts, if calls of thinned marks were inside; and the cost of these.
+    in_bursts: u64,
+    thinned: u64,
+}
+
+impl<'a> Parts<'a> {
+    /// `own` is the cost until now.
+    pub(crate) fn new(plan: &'a Plan, frame: FrameRef, recorder: &Recorder, event: SetEvent<'_>, own: u64) -> Self {
+        let cells = &plan.cells.events[event.n];
+        let mut parts = Self { cells, in_gaps: 0, beside: 0, in_bursts: 0, thinned: 0 };
+        if !recorder.has_thinned.get() {
+            return parts;
+        }
+        let has_skipped = recorder.skipped_inside(frame) > 0;
+        // Known if bursts began or ended in the call, or if all of it was in one.
+        let in_bursts = frame.own_in_bursts(event.n, own, recorder.bursts.complete());
+        let has_thinned = || plan.set().events().any(|event| frame.thinned(event.slot_index) != [0; 2]);
+        let has_thinned = frame.has_thinned_inside() || plan.is_thinned() && has_thinned();
+        let is_in_one = !has_skipped && has_thinned && recorder.is_in_complete_burst(frame);
+        let [thinned, mut beside] = frame.thinned(event.slot_index);
+        if let Some(in_bursts) = in_bursts.or_else(|| is_in_one.then_some(own)) {
+            (parts.in_bursts, parts.thinned) = (in_bursts, thinned);
+        } else {
+            // There was none in the call, or it is too far out to have noted it.
+            beside = beside.wrapping_add(thinned);
+        }
+        if has_skipped {
+            (parts.in_gaps, parts.beside) = (own.wrapping_sub(parts.in_bursts), beside);
+        }
+        parts
+    }
+
+    /// The cost of a call of a thinned mark in bursts, if `is_in_one` at its end, and beside them. `own` is both.
+    pub(crate) fn of_thinned(frame: FrameRef, event: SetEvent<'_>, own: u64, is_in_one: bool, burst: u64) -> [u64; 2] {
+        let whole = if is_in_one { own } else { 0 };
+        let in_bursts = frame.own_in_bursts(event.n, own, burst).unwrap_or(whole);
+        [in_bursts, own.wrapping_sub(in_bursts)]
+    }
+
+    /// The estimated cost of the skipped calls inside.
+    pub(crate) fn of_skipped(&self) -> u64 {
+        self.cells.of_skipped(self.in_gaps, self.beside, self.in_bursts, self.thinned)
+    }
+
+    /// Adds a call that ends to its cells. Returns the estimated cost of the skipped calls inside.
+    pub(crate) fn add(&self) -> u64 {
+        self.cells.add_in_bursts(self.in_bursts, self.thinned);
+        self.cells.of_skipped(self.in_gaps, self.beside, 0, 0)
+    }
+}

@@ -1,0 +1,548 @@
+//! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
+#![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
+
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use perfmark_rdpmc::clock;
+
+use super::calibrate::{self, CalibrationThread};
+use super::cold_stack::on_cold_stack;
+use super::resources::Resources;
+use super::samplings::SkippedCalls;
+use super::{at_first_call, reuse, thread_end};
+use crate::platform::errno::KeepErrno;
+use crate::platform::signals::BlockedSignals;
+use crate::platform::sync::Arc;
+use crate::recording::cells::graph::Graph;
+use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
+use crate::recording::cells::switched::{CALLS, Switched};
+use crate::recording::cells::{MarkCells, Owner};
+use crate::recording::events::table::events;
+use crate::recording::mark::mark_settings::{self, Variant};
+use crate::recording::mark::{CallMode, Mark, Measured};
+use crate::recording::recorder::hooks::own_work::Readings;
+use crate::recording::recorder::hooks::split::note_end_of_burst;
+use crate::recording::recorder::hooks::{bind, slow};
+use crate::recording::recorder::thread::call_token::SERIAL;
+use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::memory::{self, find_plan, forget_plan, set_plan};
+use crate::recording::recorder::thread::overhead::{CalibrationCalls, InnerCalls, MeasuredOverhead, OverheadKey};
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::state::{
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
+};
+use crate::recording::recorder::thread::thinning::Thinning;
+use crate::recording::start;
+use crate::settings::recording::{is_off, settings};
+
+/// Begins a thread's first call of a mark: sets up what it needs. `None` if the mark is off, or if nothing can be
+/// recorded; the call is counted in the second case.
+#[cold]
+#[inline(never)]
+pub(crate) fn first_call<'a>(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+) -> Option<(&'a Plan, HeldRecorder)> {
+    let _errno = KeepErrno::new();
+    let plan = {
+        // Signals are blocked because a mark in a handler would be taken for one in an allocator.
+        let _signals = BlockedSignals::new();
+        let _restore = ActivityGuard::set(thread, Activity::OwnWork);
+        // After recording has ended, no system call is allowed.
+        if is_off() {
+            mark.switch_off();
+            return None;
+        }
+        on_cold_stack(|| prepare_call(thread, mark, calibration_calls))?
+    };
+    // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
+    Some((unsafe { &*plan }, thread.acquire()?))
+}
+
+/// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in
+/// the second case.
+fn prepare_call(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+) -> Option<*const Plan> {
+    // Before calls of calibration look.
+    note_samples_of(thread);
+    // SAFETY: RESOURCES: the reference ends with the statement.
+    let before_setup = unsafe { resources(thread) }
+        .zip(thread.recorder())
+        .map(|(resources, recorder)| Readings::new(&resources.slots, recorder));
+    start::start();
+    let Some(_setup) = Setup::begin() else {
+        mark.switch_off();
+        return None;
+    };
+    mark.register();
+    at_first_call::run();
+    // If the mark keeps its former settings, the report says so.
+    _ = mark_settings::apply(mark);
+    if mark.is_off() {
+        return None;
+    }
+    let prepared =
+        prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(mark.slot()), before_setup.as_ref()).ok();
+    if prepared.is_none() {
+        forget_parents_calls();
+        mark.unrecorded.fetch_add(1, Relaxed);
+    }
+    prepared
+}
+
+/// Creates the thread's recorder, if there is none, and the mark's plan in it.
+fn prepare_plan(
+    thread: &ThreadState,
+    mark: &'static Mark,
+    calibration_calls: &'static CalibrationCalls,
+    variant: Option<&'static Variant>,
+    before_setup: Option<&Readings>,
+) -> io::Result<*const Plan> {
+    let (events, registry, recorder_ptr) = (events()?, registry()?, set_up_recorder(thread, mark)?);
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    // SAFETY: RESOURCES: nothing below gets another reference.
+    let Some(resources) = (unsafe { resources(thread) }) else { return Err(io::ErrorKind::Other.into()) };
+    // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
+    // have returned to a former slot just now.
+    let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
+    let existing = if slot == 0 {
+        // The plans of a thinned mark are compared with its settings below.
+        resources.plans_at(0).find(|plan| ptr::eq(plan.cells.mark, mark) && plan.member().is_none())
+    } else {
+        // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `SLOTS`.
+        unsafe { find_plan(recorder_ptr, slot.into()) }
+    };
+    if let Some(plan) = existing {
+        return Ok(plan);
+    }
+    let mark_settings = mark_settings::resolve(mark, variant);
+    let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
+    let is_budgeted = mode.measured == Measured::WithinBudget;
+    let may_be_thinned = mark_settings.may_be_thinned();
+    let every = if is_budgeted { 0 } else { mark_settings.every };
+    // SAFETY: RECORDER, and slots are below `SLOTS`.
+    let forget = |slot| unsafe { forget_plan(recorder_ptr, slot) };
+    let member_ptr = if may_be_thinned {
+        // SAFETY: CELLS: the recorder's memory lives as long as the thread's cells. Slots are below `SLOTS`.
+        unsafe { resources.thinning.member(mark, slot, every, memory::count(recorder_ptr, slot), forget) }
+    } else {
+        ptr::null()
+    };
+    // SAFETY: CELLS: null, or `thinning` lives as long as the thread's cells.
+    let member = unsafe { member_ptr.as_ref() };
+    let thinned = member.and_then(|member| resources.thinning.every(member));
+    // The mark may have had these settings before.
+    if let Some(member) = member
+        && let Some(plan) = resources.plans_at(slot).find(|plan| {
+            ptr::eq(plan.cells.mark, mark)
+                && (plan.is_thinned(), plan.cells.weight) == (thinned.is_some(), thinned.unwrap_or(1))
+        })
+    {
+        // SAFETY: CELLS: it lives as long as the thread's cells.
+        unsafe { member.add_plan(plan) };
+        // SAFETY: RECORDER and CELLS: a plan of this thread.
+        unsafe { set_plan(recorder_ptr, plan) };
+        if let Some(before_setup) = before_setup {
+            before_setup.exclude_work_since(&resources.slots, recorder);
+        }
+        apply_thinning(resources, recorder);
+        return Ok(plan);
+    }
+    let measured = if thinned.is_some() { Measured::InBursts } else { Measured::All };
+    let mode = CallMode { measured, ..mode };
+    let slots = resources.slots.slot_indices_for(&wanted, events);
+    let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
+    let index = existing.unwrap_or_else(|| {
+        // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
+        let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
+        let innermost = recorder.stack.innermost().map_or(0, |frame| frame.number());
+        resources.samplings.add_set(&set, innermost, &resources.cells);
+        resources.sets.push(Box::new(set));
+        resources.sets.len() - 1
+    });
+    let tracks_overhead = resources.sets.len() > 1 || mode.is_polled || may_be_thinned || settings().has_call_graph;
+    if tracks_overhead && !recorder.tracks_overhead.get() {
+        start_tracking_overhead(resources, recorder);
+    }
+    if may_be_thinned && !recorder.has_thinned.replace(true) {
+        resources.plans().for_each(|plan| registry.teach(&plan.cells));
+    }
+    // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
+    // thread tracks overhead and has thinned marks.
+    for set in &resources.sets {
+        bind_and_calibrate(thread, recorder_ptr, resources, set);
+    }
+    let set = &resources.sets[index];
+    let cells = set.new_cells();
+    let cells = MarkCells::new(mark, cells, thinned.unwrap_or(1));
+    let cells = cells.thinned(thinned.is_some()).without(resources.slots.refused_among(&wanted, events));
+    // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
+    let plan = unsafe { Plan::new(cells, set, variant, member_ptr) };
+    let plan = resources.cells.add(plan);
+    resources.plans.push((slot, plan));
+    // SAFETY: CELLS: it lives as long as the thread's cells.
+    let plan_ref = unsafe { &*plan };
+    if recorder.has_thinned.get() {
+        registry.teach(&plan_ref.cells);
+    }
+    plan_ref.set_event_cells();
+    plan_ref.publish_overhead();
+    resources.samplings.add_plan(plan_ref);
+    bind::bind_plan(plan_ref);
+    if let Some(member) = member {
+        // SAFETY: CELLS: it lives as long as the thread's cells.
+        unsafe { member.add_plan(plan_ref) };
+    }
+    // SAFETY: RECORDER and CELLS: a plan of this thread.
+    unsafe { set_plan(recorder_ptr, plan_ref) };
+    // Before the thread's first call, no call is open.
+    if let Some(before_setup) = before_setup {
+        before_setup.exclude_work_since(&resources.slots, recorder);
+    }
+    apply_thinning(resources, recorder);
+    Ok(plan)
+}
+
+/// Lets bursts be as frequent as the thread's thinned marks need.
+fn apply_thinning(resources: &Resources, recorder: &Recorder) {
+    // After each first call, because that may have changed the slots.
+    // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
+    unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
+    if resources.thinning.restarts(&recorder.bursts) {
+        note_end_of_burst(recorder);
+    }
+    resources.thinning.apply_to(&recorder.bursts, true);
+}
+
+thread_local! {
+    /// What the thread's first calls allocated; null before. It is in thread-local memory because leak checkers do not
+    /// search mapped memory.
+    static RESOURCES: Cell<*mut Resources> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The resources of this thread's recorder. Only first calls and the thread's end use them, and none of these runs
+/// inside another.
+///
+/// # Safety
+///
+/// RESOURCES: there is no other reference to them as long as this one lives.
+#[allow(clippy::mut_from_ref, reason = "this function's contract")]
+unsafe fn resources(thread: &ThreadState) -> Option<&mut Resources> {
+    // In a forked child, the recorder is wiped, and the resources are the parent's.
+    thread.recorder().filter(|recorder| recorder.is_set_up())?;
+    // SAFETY: null, or the box that `set_up_recorder` stored; this function's contract.
+    unsafe { RESOURCES.get().as_mut() }
+}
+
+/// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
+fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Recorder>> {
+    /// The number of recorders set up in this process and those that it was forked from. It gives each recorder its own
+    /// range of call numbers, so a guard of another thread or of the parent finds no frame. Calibration uses the first
+    /// range.
+    static RECORDERS: AtomicU64 = AtomicU64::new(1);
+    let registry = registry()?;
+    let existing = thread.recorder_ptr();
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    if let Some(recorder_ptr) = existing.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
+        return Ok(recorder_ptr);
+    }
+    let first = RECORDERS.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
+    let (owner, switched) = (Owner::new(), Switched::new(first));
+    let reused = if existing.is_none() { reuse::take(mark) } else { None };
+    let (recorder_ptr, mut resources) = if let Some(reused) = reused {
+        reused
+    } else {
+        let resources = Box::new(Resources::new()?);
+        (existing.map_or_else(memory::allocate, Ok)?, resources)
+    };
+    // No other thread refers to these cells yet.
+    if let Some(cells) = Arc::get_mut(&mut resources.cells) {
+        cells.give_to(owner, switched);
+        // SAFETY: the recorder came from `memory::allocate`. Its thread uses it no longer than the cells, whose
+        // destructor drops this.
+        cells.memory.get_or_insert_with(|| Box::new(unsafe { memory::Owned::new(recorder_ptr) }));
+    }
+    resources.plans().for_each(Plan::reset_spans);
+    resources.samplings.attach(&resources.cells);
+    let cells = &resources.cells;
+    registry.add(Arc::clone(cells));
+    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    // The seed differs between threads and between runs.
+    let seed = owner.number.wrapping_mul(SEED) ^ clock::ticks().wrapping_mul(SEED.rotate_left(32));
+    recorder.random.set(seed | 1);
+    recorder.generation.set(registry.generation);
+    // SAFETY: the recorder came from `memory::allocate`, perhaps for a former thread. CELLS: `resources` owns the
+    // cells, and lives until the thread ends.
+    unsafe {
+        memory::set_up_stack(recorder_ptr, first);
+        recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref());
+    }
+    RESOURCES.set(Box::into_raw(resources));
+    // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
+    unsafe {
+        thread.set_recorder(recorder_ptr);
+        thread_end::call_at_end(end_of_thread, recorder_ptr.as_ptr().cast());
+    }
+    Ok(recorder_ptr)
+}
+
+/// An odd number with an irregular bit pattern.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Lets a test repeat which calls of the calling thread are in bursts. Has no effect before the thread's first call.
+pub fn seed_bursts(seed: u64) {
+    if let Some(recorder) = HeldRecorder::acquire() {
+        recorder.random.set(seed | 1);
+        recorder.release();
+    }
+}
+
+/// Makes the thread's frames track overhead for each event slot from now on.
+fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
+    recorder.tracks_overhead.set(true);
+    // Until now, all calls used the first set.
+    let Some(set) = resources.sets.first() else { return };
+    let mut begun = recorder.stack.serial.get();
+    for frame in recorder.stack.iter() {
+        // The calls inside this frame that ended, without those inside the frame above, which passes them on.
+        let inner = InnerCalls::of(&frame, begun);
+        for event in set.events() {
+            frame.inner_overhead[event.slot_index].set(set.overhead.of_inner_calls(inner, event.slot_index));
+        }
+        begun = frame.number() - 1;
+        frame.inner_callers().set(0);
+    }
+}
+
+/// Binds the hooks of a set's marks for the thread's current events and settings, and measures their probe overhead.
+/// Does nothing if these have not changed.
+fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, resources: &Resources, set: &EventSet) {
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    let recorder = unsafe { recorder_ptr.as_ref() };
+    let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, recorder);
+    if set.overhead_key.borrow().as_ref() == Some(&key) {
+        return;
+    }
+    bind::bind_set(set, resources.slots.len(), recorder);
+    let zero = MeasuredOverhead::default();
+    // Calibration must measure values from which nothing is subtracted.
+    set.overhead.set(&zero);
+    // If the counters are in use by other events, the next first call tries again.
+    let measured = calibrate::cached(&key).or_else(|| calibrate_set(thread, recorder_ptr, resources, set, &key));
+    set.overhead.set(measured.as_ref().unwrap_or(&zero));
+    set.overhead_key.replace(measured.is_some().then_some(key));
+    set.measured_overhead.replace(measured);
+    for plan in resources.plans().filter(|plan| ptr::eq(plan.set(), set)) {
+        bind::bind_plan(plan);
+        plan.publish_overhead();
+    }
+}
+
+/// The mark of calls around those that measure the probe overhead.
+static AROUND: Mark = Mark::hidden(8);
+
+/// Measures the probe overhead of a set on this thread. It uses a separate recorder, so that the program's data is not
+/// changed.
+fn calibrate_set(
+    thread: &ThreadState,
+    program: NonNull<Recorder>,
+    resources: &Resources,
+    set: &EventSet,
+    key: &OverheadKey,
+) -> Option<MeasuredOverhead> {
+    struct Calibration<'a> {
+        thread: &'a ThreadState,
+        scratch_ptr: NonNull<Recorder>,
+        scratch: &'a Recorder,
+        caller: &'a Plan,
+        around: &'a Plan,
+        marked: [&'a MarkCells; 2],
+    }
+    impl CalibrationThread for Calibration<'_> {
+        fn run_calls(&self, calls: &dyn Fn()) {
+            // Calls of thinned marks are usually inside one of another mark.
+            let inside = || {
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    _ = self.around.base_hooks().begin(recorder);
+                }
+                calls();
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    if let Some(frame) = recorder.stack.innermost() {
+                        frame.move_all_to(&frame.below());
+                        recorder.stack.pop(frame);
+                    }
+                    recorder.release();
+                }
+            };
+            let calls: &dyn Fn() = if self.caller.is_thinned() { &inside } else { calls };
+            // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
+            unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
+        }
+
+        fn run_skipped(&self, calls: &dyn Fn()) {
+            self.scratch.bursts.calibrate(true);
+            self.run_calls(calls);
+            self.scratch.bursts.calibrate(false);
+        }
+
+        fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Vec<u64> {
+            let own = RefCell::new(vec![0; self.caller.set().len()]);
+            self.run_calls(&|| {
+                if let Some(recorder) = HeldRecorder::acquire() {
+                    if is_between {
+                        recorder.bursts.calibrate_bursts();
+                    }
+                    _ = self.caller.base_hooks().begin(recorder);
+                }
+                calls();
+                if let Some(recorder) = HeldRecorder::acquire()
+                    && let Some(frame) = recorder.stack.innermost()
+                {
+                    recorder.visit_open(|_, costs| {
+                        costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
+                        false
+                    });
+                    recorder.bursts.calibrate(false);
+                    self.caller.base_hooks().end(frame, recorder);
+                }
+            });
+            own.into_inner()
+        }
+
+        fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
+            let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
+            cells.map_or((0, 0), |cells| cells.so_far(n))
+        }
+    }
+    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
+    slow::detach(unsafe { program.as_ref() }.stack.iter());
+    // Calibration has its own call graph.
+    let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
+    let (calibration_calls, is_thinned) = (set.calibration_calls, set.mode.measured == Measured::InBursts);
+    let plans = [
+        calibration_plan(set, calibration_calls.empty_mark, is_thinned),
+        calibration_plan(set, calibration_calls.caller_mark, is_thinned),
+        calibration_plan(set, calibration_calls.skipped_mark, true),
+        calibration_plan(set, &AROUND, false),
+    ];
+    let [empty, caller, _, around] = &plans;
+    let scratch_ptr = memory::allocate().ok()?;
+    // SAFETY: RECORDER: `memory::allocate` mapped the recorder, and all zeroes are one that is not set up.
+    let (scratch, program) = unsafe { (scratch_ptr.as_ref(), program.as_ref()) };
+    // SAFETY: `memory::allocate` returned it. CELLS: cells and graph live until it is freed below.
+    unsafe {
+        memory::set_up_stack(scratch_ptr, 0);
+        scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
+    }
+    scratch.tracks_overhead.set(program.tracks_overhead.get());
+    scratch.generation.set(program.generation.get());
+    scratch.bursts.calibrate(false);
+    let thinning = Thinning::new();
+    // SAFETY: both live until the recorder is freed below.
+    unsafe { scratch.set_thinning(&thinning, &resources.slots) };
+    scratch.has_thinned.set(program.has_thinned.get());
+    scratch.random.set(SEED);
+    let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
+    for plan in &plans {
+        if let Some(of_skipped) = &of_skipped {
+            // SAFETY: it lives until the end of this function, as `plans` do.
+            unsafe { of_skipped.give_frames(plan) };
+        }
+        plan.set_event_cells();
+        bind::bind_plan(plan);
+        // SAFETY: RECORDER and CELLS: calibration uses this recorder and these plans until the end of this function.
+        unsafe { set_plan(scratch_ptr, plan) };
+    }
+    let calibration =
+        Calibration { thread, scratch_ptr, scratch, caller, around, marked: [&empty.cells, &caller.cells] };
+    let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
+    drop(plans);
+    // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
+    unsafe { memory::free(scratch_ptr) };
+    measured
+}
+
+/// A plan of one of perfmark's own marks, which is used as long as the set lives.
+fn calibration_plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
+    mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
+    let cells = set.new_cells();
+    // SAFETY: the plan is used no longer than the set.
+    unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
+}
+
+/// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.
+pub(crate) fn close_thread() {
+    with_thread(|thread| {
+        if thread.recorder_ptr().is_none() || thread.activity.get() != Activity::Program {
+            return;
+        }
+        let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
+        // If this runs in a signal handler that interrupted entry or exit code, that code still uses the recorder.
+        // Nobody acquires the recorder after it.
+        if let Some(recorder) = HeldRecorder::acquire()
+            // SAFETY: RESOURCES: first calls and the thread's end hold the recorder's pointer cleared, so this is in
+            // none of them.
+            && let Some(resources) = unsafe { resources(thread) }
+        {
+            resources.sets.iter().for_each(|set| set.counters.forget());
+            resources.slots.close();
+            recorder.stack.clear();
+        }
+        thread.activity.set(Activity::Ended);
+    });
+}
+
+/// Notes which call the samples of this thread until now belong to.
+pub(crate) fn note_samples() {
+    with_thread(note_samples_of);
+}
+
+fn note_samples_of(thread: &ThreadState) {
+    // If this runs in a signal handler that interrupted entry or exit code, that code may write a note, too.
+    if thread.interrupts_hook.get() {
+        return;
+    }
+    // SAFETY: RESOURCES: the reference ends with this function, whose callers have none.
+    if let (Some(recorder), Some(resources)) = (thread.recorder(), unsafe { resources(thread) }) {
+        resources.samplings.look(recorder);
+    }
+}
+
+/// Runs at the thread's end: merges its cells into the registry, closes its counters, and frees or reuses its memory.
+unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
+    let Some(recorder_ptr) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+    // After recording has ended, no system call is allowed. The process's end releases what the thread holds.
+    let Some(_setup) = Setup::begin() else { return };
+    let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
+    with_thread(|thread| {
+        thread.activity.set(Activity::OwnWork);
+        note_samples_of(thread);
+        // There are none in a forked child.
+        // SAFETY: RESOURCES: the reference becomes a pointer at once.
+        let resources = unsafe { resources(thread) }.map(NonNull::from);
+        thread.clear_recorder();
+        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it.
+        let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
+        if let (Some(resources), Ok(registry)) = (&resources, registry()) {
+            registry.retire(&resources.cells);
+            resources.samplings.detach(&resources.cells);
+        }
+        match resources {
+            Some(resources) => reuse::put(recorder_ptr, resources),
+            // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
+            None => unsafe { memory::free(recorder_ptr) },
+        }
+        thread.activity.set(Activity::Ended);
+    });
+}

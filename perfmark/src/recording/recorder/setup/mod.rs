@@ -1,0 +1,10 @@
+//! What a thread's first calls create, and what its end closes.
+
+pub(crate) mod thread_end;
+mod cold_stack;
+pub(crate) mod calibrate;
+mod samplings;
+mod resources;
+mod reuse;
+pub(crate) mod at_first_call;
+pub(crate) mod first_call;

@@ -1,0 +1,74 @@
+//! The resources of a thread's recorder: plans, counters, event sets and cells.
+#![allow(unsafe_code, reason = "plans are found by pointers")]
+
+use std::io;
+
+use super::samplings::Samplings;
+use crate::platform::sync::Arc;
+use crate::recording::cells::graph::Graph;
+use crate::recording::cells::switched::Switched;
+use crate::recording::cells::{Owner, ThreadCells};
+use crate::recording::recorder::counters::EventSlots;
+use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::thinning::Thinning;
+use crate::settings::recording::settings;
+
+/// The most marks that resources may have to be reused by another thread.
+const MAX_MARKS: usize = 64;
+
+/// The resources of a thread's recorder. The thread's first calls of marks create them.
+pub(crate) struct Resources {
+    /// With their slots. They are owned by `cells` and live equally long.
+    pub(crate) plans: Vec<(u32, *const Plan)>,
+    pub(crate) slots: Box<EventSlots>,
+    /// The event sets of the thread's marks.
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    pub(crate) sets: Vec<Box<EventSet>>,
+    /// What chooses which marks are thinned.
+    pub(crate) thinning: Box<Thinning>,
+    pub(crate) cells: Arc<ThreadCells>,
+    pub(crate) samplings: Samplings,
+}
+
+impl Resources {
+    /// Empty resources of a thread that has no [owner](ThreadCells::give_to) yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        let graph = settings().has_call_graph.then(Graph::new).transpose()?;
+        let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
+        Ok(Self {
+            plans: Vec::new(),
+            slots: Box::default(),
+            sets: Vec::new(),
+            thinning: Box::new(Thinning::new()),
+            cells,
+            samplings: Samplings::default(),
+        })
+    }
+
+    pub(crate) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
+        // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
+        self.plans.iter().map(|&(_, plan)| unsafe { &*plan })
+    }
+
+    /// Those with this slot.
+    pub(crate) fn plans_at<'a>(&self, slot: u32) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
+        // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
+        self.plans.iter().filter(move |(of, _)| *of == slot).map(|&(_, plan)| unsafe { &*plan })
+    }
+
+    /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the
+    /// cells at the moment.
+    pub(crate) fn is_reusable(&mut self) -> bool {
+        let is_plain = |plan: &Plan| plan.member().is_none() && plan.cells.is_complete();
+        self.plans.len() <= MAX_MARKS
+            && self.samplings.is_unused()
+            && self.cells.arena.is_small()
+            && self.cells.graph.is_none()
+            && self.cells.switched.is_unused()
+            && self.slots.iter().all(|slot| slot.is_ticks())
+            && self.sets.iter().all(|set| set.overhead_key.borrow().is_some())
+            && self.plans().all(is_plain)
+            && Arc::get_mut(&mut self.cells).is_some()
+    }
+}

@@ -1,0 +1,121 @@
+//! A thread's notes and frames for samplings.
+#![allow(unsafe_code, reason = "event sets and plans refer to it by pointers")]
+
+use std::ptr;
+
+use crate::platform::sync::Arc;
+use crate::recording::cells::{MarkCells, ThreadCells};
+use crate::recording::mark::Mark;
+use crate::recording::recorder::hooks::look::look_now;
+use crate::recording::recorder::hooks::options::skipped_hooks;
+use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::sampling::{self, SampledThread};
+
+/// Of one thread. Event sets and plans refer to it, so it lives as long as they do.
+#[derive(Default)]
+pub(crate) struct Samplings {
+    /// By the samplings' numbers.
+    sampled: Vec<(u8, Arc<SampledThread>)>,
+    skipped: Vec<SkippedCalls>,
+}
+
+impl Samplings {
+    /// Lets calls of an event set take part in the sampling of its mode, if there is one. `innermost` is the number of
+    /// the innermost open call, or 0.
+    pub(crate) fn add_set(&mut self, set: &EventSet, innermost: u64, cells: &ThreadCells) {
+        let number = set.mode.sampling;
+        if number == 0 {
+            return;
+        }
+        let known = self.sampled.iter().position(|(known, _)| *known == number);
+        let index = known.unwrap_or_else(|| {
+            let sampled = SampledThread::new(innermost);
+            sampling::attach(number, cells.owner.id, &sampled);
+            self.sampled.push((number, sampled));
+            self.sampled.len() - 1
+        });
+        // SAFETY: `self` lives as long as the set.
+        unsafe { set.sample(&raw const *self.sampled[index].1) };
+    }
+
+    /// Lets calls that the plan skips have frames, if calls are sampled and some are skipped.
+    pub(crate) fn add_plan(&mut self, plan: &Plan) {
+        if !plan.is_thinned() {
+            return;
+        }
+        let known = self.skipped.iter().position(|skipped| skipped.is_of(plan));
+        let index = known.or_else(|| {
+            self.skipped.push(SkippedCalls::new(plan.cells.mark, plan.set())?);
+            Some(self.skipped.len() - 1)
+        });
+        if let Some(index) = index {
+            // SAFETY: `self` lives as long as the plan.
+            unsafe { self.skipped[index].give_frames(plan) };
+        }
+    }
+
+    /// Samples the thread that uses the resources of another one from now on.
+    pub(crate) fn attach(&self, cells: &ThreadCells) {
+        for (number, sampled) in &self.sampled {
+            sampled.reuse();
+            sampling::attach(*number, cells.owner.id, sampled);
+        }
+    }
+
+    /// Ends what the thread has in its samplings.
+    pub(crate) fn detach(&self, cells: &Arc<ThreadCells>) {
+        for (_, sampled) in &self.sampled {
+            if sampling::detach(sampled, cells) {
+                sampling::collect();
+            }
+        }
+    }
+
+    /// Notes which call the thread's samples until now belong to.
+    pub(crate) fn look(&self, recorder: &Recorder) {
+        self.sampled.iter().for_each(|(_, sampled)| look_now(sampled, recorder));
+    }
+
+    /// Whether another thread can use it: a ring of samples belongs to its thread.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.sampled.iter().all(|(_, sampled)| sampled.is_unused())
+    }
+}
+
+/// What skipped calls of a mark need to have frames, so that samples of them are noted. Nothing is measured.
+pub(crate) struct SkippedCalls {
+    plan: Box<Plan>,
+    _no_events: Box<EventSet>,
+}
+
+impl SkippedCalls {
+    /// Of a mark that has this event set. `None` if its calls are not sampled.
+    pub(crate) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
+        set.sampled()?;
+        // SAFETY: BINDING: these hooks suit all plans.
+        let no_events = Box::new(unsafe { set.without_events(skipped_hooks(set.mode.is_polled)) });
+        let cells = MarkCells::new(mark, [].into(), 1);
+        // SAFETY: the event set is kept with the plan.
+        let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
+        Some(Self { plan, _no_events: no_events })
+    }
+
+    /// Whether it is of the plan's mark and sampling.
+    fn is_of(&self, plan: &Plan) -> bool {
+        let (of, other) = (plan.set(), self.plan.set());
+        ptr::eq(plan.cells.mark, self.plan.cells.mark)
+            && (of.mode, of.sampled_ptr()) == (other.mode, other.sampled_ptr())
+    }
+
+    /// Lets calls that the plan skips have frames.
+    ///
+    /// # Safety
+    ///
+    /// `self` lives as long as the plan.
+    pub(crate) unsafe fn give_frames(&self, plan: &Plan) {
+        // SAFETY: this function's contract.
+        unsafe { plan.set_skipped(&raw const *self.plan) };
+    }
+}

@@ -1,0 +1,376 @@
+//! Which marks a thread thins: measures in [bursts] only, and how often these occur.
+//!
+//! Of a mark with `every = N`, the mark sets how often. Within a budget, the thread chooses: after some measured calls,
+//! it compares what measuring took with its CPU time since the last adaptation. Marks that are called rarely are not
+//! thinned.
+#![allow(unsafe_code, reason = "members refer to plans by pointers")]
+
+pub(crate) mod gap;
+pub(crate) mod bursts;
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use self::bursts::Bursts;
+use super::plan::Plan;
+use crate::platform::usage::thread_cpu_ns;
+use crate::recording::mark::mark_settings;
+use crate::recording::mark::{Mark, entry};
+use crate::settings::Budget;
+use crate::settings::recording::is_off;
+
+/// Within a budget, one call is measured in a power of this many.
+const STEP: u32 = 4;
+/// The largest number of calls of which one is measured within a budget.
+const LARGEST_EVERY: u32 = STEP.pow(9);
+
+/// Measured calls of thinned marks between two adaptations, and of each mark in the mean.
+const MEASURED_BETWEEN: u32 = 512;
+const MEASURED_OF_EACH: u32 = 16;
+/// Skipped calls between two adaptations at most.
+const SKIPPED_BETWEEN: u64 = 1 << 16;
+/// The first calls of a mark within a budget are all measured: so few would not be represented by some of them.
+const ALL_OF: u64 = 1_000;
+/// About the shortest time between two adaptations in nanoseconds of CPU time, because one takes some microseconds.
+const INTERVAL_NS: f64 = 5e6;
+/// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
+const RARE: f64 = 256.0;
+/// All such marks together must have less than one of so many.
+const RARE_IN_ALL: f64 = 16.0;
+
+/// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
+pub(crate) const UNKNOWN_NS: f64 = 100.0;
+
+/// How many times longer a measured call takes than in the loops of calibration, where caches hold all that it needs.
+const UNCACHED: f64 = 4.0;
+
+/// A thread's marks that may be thinned.
+#[derive(Debug)]
+pub(crate) struct Thinning {
+    #[allow(clippy::vec_box, reason = "pointers to them are kept")]
+    members: RefCell<Vec<Box<Member>>>,
+    /// Within a budget, one call of a thinned mark is measured in so many.
+    every: Cell<u32>,
+    /// The smallest and the largest number of calls of which one is measured. `None` if no mark is thinned.
+    range: Cell<Option<(u32, u32)>>,
+    /// The number of measured calls at the next adaptation.
+    next_adaptation: Cell<u64>,
+    /// The number of skipped calls at the last adaptation.
+    skipped: Cell<u64>,
+    /// The thread's CPU time at the last adaptation.
+    seen_ns: Cell<u64>,
+    /// The CPU time before that, in which earlier time counts less.
+    time: Cell<f64>,
+}
+
+/// A mark that may be thinned on a thread.
+#[derive(Debug)]
+pub(crate) struct Member {
+    mark: &'static Mark,
+    /// The mark's slot.
+    slot: Cell<u32>,
+    /// One call in so many is measured; 0 within a budget.
+    every: Cell<u32>,
+    /// Whether it is rare, so that all of its calls are measured.
+    is_rare: Cell<bool>,
+    /// The number of calls that the marked function skipped.
+    count: Cell<*const AtomicI64>,
+    plans: RefCell<Vec<*const Plan>>,
+    /// What [`Thinning::every`] returned when its calls' plan was set up, or at the last adaptation.
+    in_use: Cell<Option<u32>>,
+    /// The number of calls that were recorded.
+    pub(crate) recorded: Cell<u64>,
+    /// The number of calls at the last adaptation.
+    seen: Cell<u64>,
+    /// The number of calls before that, in which earlier calls count less.
+    load: Cell<f64>,
+    /// What measuring a call takes in nanoseconds.
+    pub(crate) cost_ns: Cell<f64>,
+}
+
+impl Thinning {
+    pub(crate) fn new() -> Self {
+        Self {
+            members: RefCell::default(),
+            every: Cell::new(1),
+            range: Cell::new(None),
+            next_adaptation: Cell::new(MEASURED_BETWEEN.into()),
+            skipped: Cell::new(0),
+            seen_ns: Cell::new(0),
+            time: Cell::new(0.0),
+        }
+    }
+
+    /// The mark, which has this slot, and of which one call in `every` is measured; it is within a budget if that is 0.
+    /// `count` is that of the calls that the marked function skips. Calls `forget` with the slot that it had before.
+    /// The pointer is valid as long as `self`.
+    ///
+    /// # Safety
+    ///
+    /// The count lives as long as `self` is used.
+    pub(crate) unsafe fn member(
+        &self,
+        mark: &'static Mark,
+        slot: u32,
+        every: u32,
+        count: &AtomicI64,
+        forget: impl FnOnce(u32),
+    ) -> *const Member {
+        let mut members = self.members.borrow_mut();
+        let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
+            if every == 0 && self.seen_ns.get() == 0 {
+                self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
+            }
+            let member = Box::new(Member::new(mark, slot, every, count));
+            if let Some(every) = self.every(&member) {
+                let (smallest, largest) = self.range.get().unwrap_or((every, every));
+                self.range.set(Some((smallest.min(every), largest.max(every))));
+            }
+            members.push(member);
+            members.len() - 1
+        });
+        let before = members[index].slot.get();
+        if before != slot {
+            forget(before);
+            members[index].change(slot, every, count);
+            self.note_range(&members);
+        }
+        &raw const *members[index]
+    }
+
+    /// One call of the member is measured in so many; `None` if all are.
+    pub(crate) fn every(&self, member: &Member) -> Option<u32> {
+        let every = if member.every.get() > 0 { member.every.get() } else { self.every.get() };
+        Some(every).filter(|_| !member.is_rare.get())
+    }
+
+    /// Notes the smallest and the largest number of calls of which one is measured.
+    #[allow(clippy::vec_box, reason = "as the field")]
+    fn note_range(&self, members: &[Box<Member>]) {
+        let each = || members.iter().filter_map(|member| self.every(member));
+        self.range.set(each().min().zip(each().max()));
+    }
+
+    /// Whether bursts are not as frequent as the thinned marks need.
+    pub(crate) fn restarts(&self, bursts: &Bursts) -> bool {
+        self.range.get().is_some_and(|(smallest, _)| smallest != bursts.every())
+    }
+
+    /// Lets bursts be as frequent as the thinned marks need, at once if it `may_restart`.
+    pub(crate) fn apply_to(&self, bursts: &Bursts, may_restart: bool) {
+        if let Some((smallest, largest)) = self.range.get() {
+            bursts.set_every(smallest, largest, may_restart && self.restarts(bursts));
+        }
+    }
+
+    /// Whether it is time to [adapt](Self::adapt), at the end of a burst.
+    pub(crate) fn is_time(&self, bursts: &Bursts) -> bool {
+        bursts.measured() >= self.next_adaptation.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN
+    }
+
+    /// Chooses anew which marks are thinned, and how often bursts occur. Calls `changed` with the slot of each mark
+    /// that needs another plan from its next call on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
+        self.skipped.set(bursts.skipped());
+        let Ok(members) = self.members.try_borrow() else { return };
+        for member in members.iter() {
+            let calls = member.calls();
+            let new = calls.wrapping_sub(member.seen.replace(calls));
+            member.load.set(member.load.get() / 2.0 + new as f64);
+            if member.every.get() == 0 {
+                member.mark.within_budgets.fetch_add(new, Relaxed);
+            }
+        }
+        let in_interval = self.adapt_to_budget(&members);
+        let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
+        let measured = MEASURED_BETWEEN.max(of_each).max(in_interval);
+        self.next_adaptation.set(bursts.measured() + u64::from(measured));
+        let with_every = || members.iter().filter(|member| member.every.get() > 0);
+        let all: f64 = with_every().map(|member| member.load.get()).sum();
+        // Polls of a call must have the same weight, also if it goes on for long.
+        let is_rare = |member: &Member| member.load.get() * RARE < all && !member.mark.mode.is_polled;
+        // All of them together must be rare, too.
+        let rare: f64 = with_every().filter(|member| is_rare(member)).map(|member| member.load.get()).sum();
+        with_every().for_each(|member| member.is_rare.set(is_rare(member) && rare * RARE_IN_ALL < all));
+        self.note_range(&members);
+        for member in members.iter() {
+            let every = self.every(member);
+            if member.in_use.replace(every) != every {
+                changed(member.slot.get());
+            }
+        }
+    }
+
+    /// The same for the marks within budgets. Returns how many calls may be measured until the next adaptation.
+    #[allow(clippy::vec_box, reason = "as the field")]
+    fn adapt_to_budget(&self, members: &[Box<Member>]) -> u32 {
+        let members = || members.iter().filter(|member| member.every.get() == 0);
+        let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
+        let Some(share) = budgets.reduce(f64::min) else { return 0 };
+        // After recording has ended, no system call is allowed.
+        let Some(now) = (if is_off() { None } else { thread_cpu_ns() }) else { return 0 };
+        let elapsed = now.saturating_sub(self.seen_ns.get());
+        // The clocks of some systems are coarse.
+        if elapsed == 0 {
+            return 0;
+        }
+        self.seen_ns.set(now);
+        self.time.set(self.time.get() / 2.0 + elapsed as f64);
+        let level = level(&members().map(|member| member.demand()), share * self.time.get());
+        let is_small = |member: &Member| member.mark.within_budgets.load(Relaxed) < ALL_OF || member.demand() <= level;
+        let (mut count, mut demand) = (0.0, 0.0);
+        for member in members().filter(|member| !is_small(member)) {
+            (count, demand) = (count + 1.0, demand + member.demand());
+        }
+        // If all are measured, they stay in bursts, which follow each other: their ends are the times of adaptations.
+        members().for_each(|member| member.is_rare.set(count > 0.0 && is_small(member)));
+        let wanted = if count > 0.0 { demand / (count * level) } else { 1.0 };
+        self.every.set(next_every(self.every.get(), wanted));
+        let most = members().map(|member| member.cost_ns.get() * UNCACHED).fold(1.0, f64::max);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
+        let in_interval = (share * INTERVAL_NS / most) as u32;
+        in_interval
+    }
+}
+
+impl Member {
+    fn new(mark: &'static Mark, slot: u32, every: u32, count: &AtomicI64) -> Self {
+        Self {
+            mark,
+            slot: Cell::new(slot),
+            every: Cell::new(every),
+            count: Cell::new(count),
+            is_rare: Cell::new(false),
+            plans: RefCell::default(),
+            in_use: Cell::new(None),
+            recorded: Cell::new(0),
+            seen: Cell::new(0),
+            load: Cell::new(0.0),
+            cost_ns: Cell::new(UNKNOWN_NS),
+        }
+    }
+
+    /// The mark has another slot, because it has other settings.
+    fn change(&self, slot: u32, every: u32, count: &AtomicI64) {
+        self.slot.set(slot);
+        self.every.set(every);
+        self.count.set(count);
+        self.is_rare.set(false);
+        self.plans.borrow_mut().clear();
+        self.seen.set(self.calls());
+    }
+
+    fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
+        let plan = |n: usize| self.plans.borrow().get(n).copied();
+        // SAFETY: `add_plan` requires that they live as long as this member.
+        (0..).map_while(plan).map(|plan| unsafe { &*plan })
+    }
+
+    /// Adds a plan of the mark's calls, unless it is known. The next call uses it.
+    ///
+    /// # Safety
+    ///
+    /// It lives as long as this member.
+    pub(crate) unsafe fn add_plan(&self, plan: &Plan) {
+        if let Some(before) = self.plans().last() {
+            before.cells.teach(&plan.cells);
+        }
+        self.in_use.set(Some(plan.cells.weight).filter(|_| plan.is_thinned()));
+        if self.plans.borrow().contains(&ptr::from_ref(plan)) {
+            return;
+        }
+        self.plans.borrow_mut().push(plan);
+        self.seen.set(self.seen.get() + plan.cells.skipped.load(Relaxed));
+    }
+
+    /// The number of its calls so far.
+    fn calls(&self) -> u64 {
+        let skipped = self.plans().map(|plan| plan.cells.skipped.load(Relaxed));
+        // SAFETY: `Thinning::member` requires that it lives as long as this member is used.
+        let by_function = entry::skipped_in(unsafe { &*self.count.get() });
+        self.recorded.get() + by_function + skipped.sum::<u64>()
+    }
+
+    /// What measuring all calls takes in nanoseconds.
+    fn demand(&self) -> f64 {
+        self.load.get() * self.cost_ns.get() * UNCACHED
+    }
+}
+
+/// The most that each mark may take, so that all together take what is allowed. Marks whose demand is smaller take only
+/// that, and leave the rest to the others.
+fn level(demands: &(impl Iterator<Item = f64> + Clone), allowed: f64) -> f64 {
+    let mut level = 0.0;
+    loop {
+        let (mut small, mut large) = (0.0, 0.0);
+        for demand in demands.clone() {
+            if demand <= level {
+                small += demand;
+            } else {
+                large += 1.0;
+            }
+        }
+        let next = if large > 0.0 { (allowed - small) / large } else { f64::INFINITY };
+        // It rises until all marks below it are known.
+        if next <= level || next.is_infinite() {
+            return next;
+        }
+        level = next;
+    }
+}
+
+/// Of how many calls one is measured next, if it was one in `every` until now, and one in `wanted` would be right. It
+/// rises at once, and falls by one step.
+fn next_every(every: u32, wanted: f64) -> u32 {
+    let mut next = 1;
+    while f64::from(next) < wanted && next < LARGEST_EVERY {
+        next *= STEP;
+    }
+    next.max(every / STEP)
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_with_small_demands_are_measured_completely_and_the_others_share_the_rest_equally() {
+        for (demands, allowed, expected) in [
+            (&[1.0, 2.0, 100.0, 1_000.0][..], 63.0, 30.0),
+            (&[1_000.0, 1_000.0], 10.0, 5.0),
+            (&[5.0], 1.0, 1.0),
+            (&[40.0, 1.0, 30.0, 20.0], 61.0, 20.0),
+        ] {
+            let level = level(&demands.iter().copied(), allowed);
+            assert!((level - expected).abs() < 1e-9, "{demands:?}: {level}");
+            let taken: f64 = demands.iter().map(|demand| demand.min(level)).sum();
+            assert!((taken - allowed).abs() < 1e-9, "{demands:?}: {taken}");
+        }
+        assert!(level(&[1.0, 2.0].into_iter(), 3.5).is_infinite(), "all are measured completely");
+        assert!(level(&[].into_iter(), 1.0).is_infinite());
+    }
+
+    #[test]
+    fn the_measured_share_falls_at_once_and_rises_step_by_step() {
+        for (every, wanted, expected) in [
+            (1, 0.0, 1),
+            (1, 1.0, 1),
+            (1, 1.1, 4),
+            (1, 1_000.0, 1_024),
+            (4, 4.0, 4),
+            (64, 17.0, 64),
+            (64, 16.0, 16),
+            (1_024, 0.5, 256),
+            (4, 0.0, 1),
+            (1, f64::INFINITY, LARGEST_EVERY),
+            (1, 1e12, LARGEST_EVERY),
+        ] {
+            assert_eq!(next_every(every, wanted), expected, "{every} {wanted}");
+        }
+        assert_eq!(next_every(64, f64::NAN), 16);
+    }
+}

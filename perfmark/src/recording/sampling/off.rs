@@ -1,0 +1,67 @@
+//! Without the feature `sampling`, nothing is sampled.
+
+use std::ptr;
+
+use crate::platform::sync::Arc;
+use crate::recording::cells::ThreadCells;
+use crate::recording::cells::graph::{Graph, Node};
+use crate::snapshot::Samples;
+
+pub(crate) const UNKNOWN: *const Node = ptr::dangling();
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) enum SampledThread {}
+
+impl SampledThread {
+    pub(crate) fn new(_: u64) -> Arc<Self> {
+        unreachable!("no call has the number of a sampling")
+    }
+
+    pub(crate) fn reuse(&self) {
+        match *self {}
+    }
+
+    pub(crate) fn is_unused(&self) -> bool {
+        match *self {}
+    }
+
+    #[inline]
+    pub(crate) fn moved(&self) -> Option<u64> {
+        match *self {}
+    }
+
+    pub(crate) fn may_be_in_older(&self, _: u64, _: impl FnOnce() -> u64) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn note(&self, _: u64, _: *const Node) {
+        match *self {}
+    }
+
+    pub(crate) fn replace_noted(&self, _: u64) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) fn paths(&self) -> Option<&Graph> {
+        match *self {}
+    }
+}
+
+pub(crate) fn attach(_: u8, _: u32, notes: &Arc<SampledThread>) {
+    match **notes {}
+}
+
+pub(crate) fn detach(notes: &Arc<SampledThread>, _: &Arc<ThreadCells>) -> bool {
+    match **notes {}
+}
+
+pub(crate) fn collect() {}
+
+pub(crate) fn notes() -> Vec<String> {
+    Vec::new()
+}
+
+pub(crate) fn samples(_: impl Iterator<Item = u32>) -> Vec<Samples> {
+    Vec::new()
+}
