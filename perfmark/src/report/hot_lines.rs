@@ -57,16 +57,19 @@ pub(super) struct HotLines<'a> {
 impl<'a> HotLines<'a> {
     /// `reads_sources` adds the text of lines.
     pub(super) fn new(snapshot: &'a Snapshot, reads_sources: bool) -> Self {
-        let roots = roots(snapshot);
-        let samples = snapshot.samples.iter().map(|samples| snapshot.samples_by_mark(samples));
-        let samples = samples.zip(events(&snapshot.samples)).collect();
-        Self { snapshot, samples, roots, sources: SourceLines::new(snapshot, reads_sources) }
+        let (mut samples, mut known_roots) = (Vec::new(), Vec::new());
+        if !snapshot.sampled().is_empty() {
+            let by_mark = snapshot.sampled().iter().map(|samples| snapshot.samples_by_mark(samples));
+            samples = by_mark.zip(events(snapshot.sampled())).collect();
+            known_roots = roots(snapshot);
+        }
+        Self { snapshot, samples, roots: known_roots, sources: SourceLines::new(snapshot, reads_sources) }
     }
 
     /// The hottest lines of a mark.
     pub(super) fn of(&mut self, mark: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        for at in 0..self.samples.len() {
+        for at in 0..self.snapshot.sampled().len() {
             let (samples, event) = &self.samples[at];
             let (all, event) = (samples.of_mark(Some(mark)), event.clone());
             let lines = with_one_probe(samples.hot_lines(Some(mark)));
@@ -87,7 +90,7 @@ impl<'a> HotLines<'a> {
     /// The samples outside of all marks, of each event that has some.
     pub(super) fn outside(&mut self) -> Vec<Outside> {
         let mut all_outside = Vec::new();
-        for at in 0..self.samples.len() {
+        for at in 0..self.snapshot.sampled().len() {
             let (samples, event) = &self.samples[at];
             let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
             let all = samples.taken();
@@ -123,10 +126,9 @@ impl<'a> HotLines<'a> {
     /// Names of functions as marks would have them.
     fn names(&self, functions: &[HotFunction]) -> Vec<String> {
         let targets = functions.iter().map(|function| readable(&function.frame.function));
-        of_targets(targets.chain(self.snapshot.marks.iter().map(Mark::target)))
-            .into_iter()
-            .take(functions.len())
-            .collect()
+        let mut names = of_targets(targets.chain(self.snapshot.marks.iter().map(Mark::target)).collect());
+        names.truncate(functions.len());
+        names
     }
 
     fn place_of_line(&self, line: &HotLine) -> String {
@@ -179,7 +181,7 @@ fn roots(snapshot: &Snapshot) -> Vec<String> {
     let files: BTreeSet<&str> =
         snapshot.marks.iter().map(|mark| &*mark.file).filter(|file| !file.is_empty()).collect_set();
     let mut roots: BTreeSet<&str> = BTreeSet::new();
-    let frames = snapshot.samples.iter().flat_map(|samples| &samples.frames);
+    let frames = snapshot.sampled().iter().flat_map(|samples| &samples.frames);
     for file in frames.filter_map(|frame| frame.file.as_deref()) {
         let end = ends_of_path(file).skip(1).find(|end| files.contains(end));
         roots.extend(end.map(|end| &file[..file.len() - end.len()]));

@@ -7,6 +7,7 @@
 //! program that depends on it. Rust then can no longer infer the type in comparisons such as `n == limit.into()` in the
 //! user's code, which stops compiling.
 
+use crate::snapshot::samples::possible;
 use crate::snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
     Samples, Snapshot, Unit, Values,
@@ -41,20 +42,30 @@ pub(super) struct Writer {
 impl Writer {
     /// Writes the elements between two brackets.
     pub(super) fn level(&mut self, [open, close]: [char; 2], elements: impl FnOnce(&mut Self)) {
-        self.text.push(open);
+        self.open(open);
+        elements(self);
+        self.close(close);
+    }
+
+    fn open(&mut self, bracket: char) {
+        self.text.push(bracket);
         self.depth += 1;
         self.has_element = false;
-        elements(self);
+    }
+
+    #[inline(never)]
+    fn close(&mut self, bracket: char) {
         let is_laid_out = self.depth <= LAID_OUT && self.has_element;
         self.depth -= 1;
         self.has_element = true;
         if is_laid_out {
             self.line();
         }
-        self.text.push(close);
+        self.text.push(bracket);
     }
 
     /// Begins an element of a level.
+    #[inline(never)]
     fn element(&mut self) {
         if std::mem::replace(&mut self.has_element, true) {
             self.text.push(',');
@@ -66,10 +77,15 @@ impl Writer {
 
     /// An element of an object.
     pub(super) fn field(&mut self, key: &str, value: &impl Json) {
+        self.key(key);
+        value.write(self);
+    }
+
+    #[inline(never)]
+    fn key(&mut self, key: &str) {
         self.element();
         self.string(key);
         self.text.push_str(if self.depth <= LAID_OUT { ": " } else { ":" });
-        value.write(self);
     }
 
     fn list<T: Json>(&mut self, values: impl IntoIterator<Item = T>) {
@@ -81,6 +97,7 @@ impl Writer {
         });
     }
 
+    #[inline(never)]
     fn string(&mut self, text: &str) {
         self.text.push('"');
         for c in text.chars() {
@@ -150,6 +167,12 @@ impl<T: Json + ?Sized> Json for &T {
     }
 }
 
+impl<T: Json> Json for [T] {
+    fn write(&self, out: &mut Writer) {
+        out.list(self);
+    }
+}
+
 impl<T: Json> Json for Vec<T> {
     fn write(&self, out: &mut Writer) {
         out.list(self);
@@ -177,7 +200,7 @@ macro_rules! objects {
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
-        resets, events, marks, call_graph, call_graph_lacks, samples, notes
+        resets, events, marks, call_graph, call_graph_lacks, samples by possible, notes
     }
     Event { name, unit, read, reason }
     Mark {

@@ -79,6 +79,9 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
 
 /// The hottest lines of the marks that have a row, and functions outside of marks.
 fn hot_lines(out: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], view: &View) {
+    if snapshot.sampled().is_empty() {
+        return;
+    }
     let mut hot_lines = HotLines::new(snapshot, view.reads_sources);
     let mut rows = Vec::new();
     for &index in groups.iter().flat_map(|group| &group.marks[..view.rows(group.marks.len())]) {

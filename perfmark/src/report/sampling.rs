@@ -7,13 +7,16 @@ use crate::text::{counted, exact, plural, sanitize};
 
 /// How to read the lines, and what they lack. `None` if nothing was sampled.
 pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
-    let samples = &snapshot.samples;
+    let samples = snapshot.sampled();
+    if samples.is_empty() {
+        return None;
+    }
     let counts: Vec<String> =
         samples.iter().map(|one| format!("{} of {}", counted(one.taken(), "sample"), one.rate())).collect();
     let taken = counts.join("; ");
-    if samples.is_empty() || samples.iter().all(|one| one.taken() == 0) {
+    if samples.iter().all(|one| one.taken() == 0) {
         let rates: Vec<String> = samples.iter().map(Samples::rate).collect();
-        return (!rates.is_empty()).then(|| format!("no samples of {}", rates.join("; ")));
+        return Some(format!("no samples of {}", rates.join("; ")));
     }
     if samples.iter().all(|one| one.locations.is_empty()) {
         return Some(taken);
@@ -33,14 +36,17 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
 /// What is missing among the samples, a sentence each.
 pub(super) fn lacks(snapshot: &Snapshot) -> Vec<String> {
     let mut lacks: Vec<String> = Vec::new();
+    if snapshot.sampled().is_empty() {
+        return lacks;
+    }
     // The events of one sampling have the same threads.
-    let threads = snapshot.samples.iter().flat_map(of_threads);
+    let threads = snapshot.sampled().iter().flat_map(of_threads);
     for sentence in threads {
         if !lacks.contains(&sentence) {
             lacks.push(sentence);
         }
     }
-    for (samples, event) in snapshot.samples.iter().zip(events(&snapshot.samples)) {
+    for (samples, event) in snapshot.sampled().iter().zip(events(snapshot.sampled())) {
         let of = if event.is_empty() { event } else { format!("{event}: ") };
         let sentences = of_one(samples).into_iter().chain(short_stacks(snapshot, samples));
         lacks.extend(sentences.map(|sentence| format!("{of}{sentence}")));

@@ -82,7 +82,7 @@ impl<'a> SourceLines<'a> {
     /// When the first of the modules with code of that file was written, if all of them are the sampled ones.
     fn built(&mut self, file: &str) -> Option<SystemTime> {
         if self.of_files.is_empty() {
-            for samples in &self.snapshot.samples {
+            for samples in self.snapshot.sampled() {
                 for location in &samples.locations {
                     let files = location.frames.iter().filter_map(|&at| samples.frames.get(at)?.file.as_deref());
                     let module = samples.modules.get(location.module);

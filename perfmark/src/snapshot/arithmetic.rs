@@ -101,7 +101,7 @@ impl Snapshot {
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
         for samples in &mut between.samples {
-            if let Some(before) = earlier.samples.iter().find(|before| before.is_same_sampling(samples)) {
+            if let Some(before) = earlier.sampled().iter().find(|before| before.is_same_sampling(samples)) {
                 *samples = samples.since(before, &indices);
             }
         }
@@ -185,7 +185,7 @@ impl Snapshot {
         self.marks = merged;
         self.set_graph(&graphs);
         let [(_, own), (_, of_other)] = &graphs;
-        self.samples = Samples::merged([(&self.samples, own), (&other.samples, of_other)]);
+        self.samples = Samples::merged([(self.sampled(), own), (other.sampled(), of_other)]);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
         let mut known: BTreeSet<String> = self.notes.iter().cloned().collect_set();

@@ -5,7 +5,7 @@ use serde::de::Deserializer;
 
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 use super::of_event::OfEvent;
-use super::samples::Samples;
+use super::samples::{Samples, possible};
 #[cfg(feature = "serde")]
 use super::{limits, serde_format};
 
@@ -69,6 +69,12 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The samples that the program can have, for code that it lacks if it can have none.
+    #[inline]
+    pub(crate) fn sampled(&self) -> &[Samples] {
+        possible(&self.samples)
+    }
+
     /// The version of the format that this version of perfmark writes and reads. Reports of another version are
     /// refused.
     ///

@@ -9,7 +9,7 @@ pub(crate) mod tree;
 mod of_event;
 #[cfg(feature = "serde")]
 mod limits;
-mod samples;
+pub(crate) mod samples;
 #[cfg(feature = "serde")]
 mod serde_format;
 mod data;

@@ -38,7 +38,7 @@ impl Snapshot {
 
 /// A name for every mark, in their order.
 pub(crate) fn names(marks: &[Mark]) -> Vec<String> {
-    distinct(marks, of_targets(marks.iter().map(Mark::target)))
+    distinct(marks, of_targets(marks.iter().map(Mark::target).collect()))
 }
 
 /// The name that is most similar to a pattern that matches none.
@@ -57,8 +57,8 @@ pub(crate) fn nearest(pattern: &str, names: &[String]) -> Option<String> {
 }
 
 /// A name for each of what filters compare patterns with. Equal ones have the same name.
-pub(crate) fn of_targets(targets: impl Iterator<Item = String>) -> Vec<String> {
-    let forms: Vec<Forms> = targets.map(Forms::of).collect();
+pub(crate) fn of_targets(targets: Vec<String>) -> Vec<String> {
+    let forms: Vec<Forms> = targets.into_iter().map(Forms::of).collect();
     // The pattern's only mark, or none if it matches several.
     let mut matched: BTreeMap<&str, Option<usize>> = BTreeMap::new();
     let exact: Vec<String> = forms.iter().map(|forms| format!("::{}", forms.complete)).collect();

@@ -339,7 +339,7 @@ impl MarkSettings {
 
 /// The mark that the pattern may mean.
 fn did_you_mean(pattern: &str, paths: &[String]) -> String {
-    let near = names::nearest(pattern, &names::of_targets(paths.iter().cloned()));
+    let near = names::nearest(pattern, &names::of_targets(paths.to_vec()));
     near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 

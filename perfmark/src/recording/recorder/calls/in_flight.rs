@@ -24,7 +24,7 @@ impl Recorder {
     /// of polls, this is the cost of the current poll.
     pub(crate) fn in_flight(&self) -> Vec<OpenCall> {
         let mut open = Vec::new();
-        self.visit_open(|frame, costs| {
+        self.visit_open(&mut |frame, costs| {
             let plan = frame.plan();
             let weighted = |cost: u64| i128::from(cost.cast_signed()) * i128::from(plan.weight());
             let is_nested = plan.cells.is_nested(frame.open_before.get());
@@ -47,7 +47,7 @@ impl Recorder {
 
     /// Calls `visit` for each open call with events, from the innermost, with its cost so far, until that returns
     /// `false`.
-    pub(crate) fn visit_open(&self, mut visit: impl FnMut(FrameRef, &mut dyn Iterator<Item = OpenCost<'_>>) -> bool) {
+    pub(crate) fn visit_open(&self, visit: &mut dyn FnMut(FrameRef, &mut dyn Iterator<Item = OpenCost<'_>>) -> bool) {
         let (tracks_overhead, serial) = (self.tracks_overhead.get(), self.stack.serial.get());
         // What the open calls further inside contribute, as if they ended now: their self values, their probe overhead,
         // the number of callers, and the number of early exits.

@@ -22,7 +22,7 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
         return;
     }
     let mut depth = 0;
-    recorder.visit_open(|frame, costs| {
+    recorder.visit_open(&mut |frame, costs| {
         frame.begin_burst(burst);
         for cost in costs {
             frame.begin_own(cost.event.n, cost.own);
@@ -39,7 +39,7 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         return;
     }
     let (mut depth, began) = (0, recorder.burst_began.get());
-    recorder.visit_open(|frame, costs| {
+    recorder.visit_open(&mut |frame, costs| {
         let noted = frame.burst() == burst;
         let began_in_it = frame.number() > began;
         if noted || began_in_it {

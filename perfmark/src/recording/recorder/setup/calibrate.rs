@@ -106,20 +106,19 @@ fn measure_all(
         calls.completed,
         calls.returned_early,
     ];
-    let (counted, times) = in_loops(slots, loops, &|call| thread.run_calls(&|| run(call)))?;
-    let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = counted;
+    let (counted, times) = in_loops(slots, &loops, &|call| thread.run_calls(&|| run(call)))?;
+    let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted[..]
+    else {
+        return None;
+    };
     let run_skipped = |call| thread.run_skipped(&|| run(call));
     let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
-    let ([unmarked_beside, skipped, caller_of_skipped], _) = in_loops(slots, beside_skipped, &run_skipped)?;
-    let difference = |with: &[u64], without: &[u64]| -> Vec<u64> {
-        let per_call =
-            |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
-        with.iter().zip(without).map(per_call).collect()
-    };
+    let (counted, _) = in_loops(slots, &beside_skipped, &run_skipped)?;
+    let [unmarked_beside, skipped, caller_of_skipped] = &counted[..] else { return None };
     // The caller's probe, and the rest of the function.
-    let (of_caller, rest) = (difference(&caller_of_skipped, &skipped), difference(&unmarked_caller, &marked));
-    let (total, caller) = (difference(&marked, &unmarked), difference(&caller, &unmarked_caller));
-    let skipped = difference(&skipped, &unmarked_beside);
+    let (of_caller, rest) = (difference(caller_of_skipped, skipped), difference(unmarked_caller, marked));
+    let (total, caller) = (difference(marked, unmarked), difference(caller, unmarked_caller));
+    let skipped = difference(skipped, unmarked_beside);
     let without = rest.iter().zip(&total).map(|(rest, total)| rest + total);
     let skipped_extra = of_caller.iter().zip(without).map(|(with, without)| with.saturating_sub(without)).collect();
     let least = |is_between| {
@@ -128,13 +127,13 @@ fn measure_all(
             .unwrap_or_default()
     };
     let between_bursts = if key.has_thinned() { difference(&least(true), &least(false)) } else { Vec::new() };
-    let suspend_extra = difference(&suspended, &bare_suspended)
+    let suspend_extra = difference(suspended, bare_suspended)
         .iter()
         .zip(&total)
         .map(|(suspended, total)| suspended.saturating_sub(2 * total))
         .collect();
     // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
-    let mut early_extra: Vec<u64> = (slots.iter().zip(difference(&returned, &completed)))
+    let mut early_extra: Vec<u64> = (slots.iter().zip(difference(returned, completed)))
         .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
         .collect();
     // At most what an empty call counts, so that no value is negative.
@@ -152,7 +151,7 @@ fn measure_all(
         .zip(&key.set)
         .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
     let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
-    let [unmarked_time, marked_time, ..] = times;
+    let [unmarked_time, marked_time, ..] = times[..] else { return None };
     Some(MeasuredOverhead {
         call_ns: marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS),
         in_leaf,
@@ -167,6 +166,14 @@ fn measure_all(
         early_extra,
         in_early,
     })
+}
+
+/// What one call more counts, for each event slot, if loops count this.
+#[inline(never)]
+fn difference(with: &[u64], without: &[u64]) -> Vec<u64> {
+    let per_call =
+        |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
+    with.iter().zip(without).map(per_call).collect()
 }
 
 /// The values of single calls of `call`, which has this mark, for each event of the set; sorted.
@@ -191,6 +198,7 @@ fn samples(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn(
 
 /// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
 /// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
+#[inline(never)]
 fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
     let mut least = vec![None::<u64>; events];
     for _ in 0..LOOPS {
@@ -210,16 +218,9 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
 /// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take
 /// turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
 /// `None` if an event was counted in no loop of a function. Also returns the time that a loop of each function takes.
-fn in_loops<const N: usize>(
-    slots: &EventSlots,
-    loops: [fn(); N],
-    run: &dyn Fn(fn()),
-) -> Option<([Vec<u64>; N], [Duration; N])> {
-    let mut least = [const { Vec::new() }; N];
-    let mut times = [Duration::MAX; N];
-    for least in &mut least {
-        least.resize(slots.len(), None::<u64>);
-    }
+fn in_loops(slots: &EventSlots, loops: &[fn()], run: &dyn Fn(fn())) -> Option<(Vec<Vec<u64>>, Vec<Duration>)> {
+    let mut least = vec![vec![None::<u64>; slots.len()]; loops.len()];
+    let mut times = vec![Duration::MAX; loops.len()];
     for _ in 0..LOOPS {
         for ((call, least), time) in loops.iter().zip(&mut least).zip(&mut times) {
             let begun = Instant::now();
@@ -235,8 +236,8 @@ fn in_loops<const N: usize>(
             }
         }
     }
-    let known = least.map(|least| least.into_iter().collect::<Option<Vec<u64>>>());
-    (known.iter().all(Option::is_some)).then(|| (known.map(Option::unwrap_or_default), times))
+    let known: Option<Vec<_>> = least.into_iter().map(|least| least.into_iter().collect()).collect();
+    Some((known?, times))
 }
 
 fn run(call: fn()) {

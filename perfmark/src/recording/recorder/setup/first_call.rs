@@ -409,7 +409,7 @@ fn calibrate_set(
                 if let Some(recorder) = HeldRecorder::acquire()
                     && let Some(frame) = recorder.stack.innermost()
                 {
-                    recorder.visit_open(|_, costs| {
+                    recorder.visit_open(&mut |_, costs| {
                         costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
                         false
                     });
