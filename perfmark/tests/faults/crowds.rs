@@ -30,8 +30,8 @@ pub(crate) fn over_time() {
     const AT_ONCE: u64 = 8;
     // The collector reads the program's unwind tables with the first samples, which may come late. They take 2 MB.
     let is_sampled = env::var_os("PERFMARK_SAMPLE").is_some();
-    let (in_short, limit) = if is_sampled { (16_000, 4_096) } else { (1_600, 1_024) };
-    let threads = full_or_short(100_000, in_short);
+    let threads = full_or_short(100_000, if is_sampled { 16_000 } else { 1_600 });
+    let limit = if is_sampled { 4_096 } else { full_or_short(2_048, 1_024) };
     let in_waves = |threads| (0..threads / AT_ONCE).for_each(|_| on_threads(AT_ONCE, || work(1)));
     in_waves(threads / 10);
     let (files, before) = (descriptors(), resident_kb());
@@ -39,7 +39,7 @@ pub(crate) fn over_time() {
     assert_descriptors(&files);
     let after = resident_kb();
     println!("{threads} threads: {before} kB after a tenth of them, {after} kB after all");
-    assert!(after <= before + full_or_short(2_048, limit), "memory does not grow with threads that ended");
+    assert!(after <= before + limit, "memory does not grow with threads that ended");
     assert_eq!(perfmark::snapshot().threads, 1 + threads);
 }
 

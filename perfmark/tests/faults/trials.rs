@@ -25,8 +25,8 @@ use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support, version
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
 
 pub(crate) fn run() -> ExitCode {
-    // Programs are slow in the emulator, so each fault is combined with two endings only.
-    let is_thin = support::is_emulated() && env::var_os(FULL).is_none();
+    // Each fault is combined with two endings, or at full length with all.
+    let is_thin = env::var_os(FULL).is_none();
     let crossed = |faults: &'static [Fault], test: fn(&Fault, &Ending) -> Result<(), String>| {
         let pairs = faults.iter().enumerate().flat_map(move |(n, fault)| {
             let is_in = move |at: usize| !is_thin || at == 0 || at == n % ENDINGS.len();
