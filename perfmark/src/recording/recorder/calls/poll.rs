@@ -103,7 +103,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
     let token = if matches!(call, PolledCall::Skipped(_)) {
         options::skip_poll(plan, recorder)
     } else {
-        plan.hooks().begin_measured(recorder)
+        plan.begin_measured(recorder)
     };
     if token != NO_FRAME {
         let suspended = &plan.cells.suspended;

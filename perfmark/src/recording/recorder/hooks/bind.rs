@@ -59,7 +59,6 @@ fn hooks_of<P: HookParams>(set: &EventSet) -> Option<Hooks> {
 fn hooks<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>() -> Hooks {
     Hooks {
         begin: fast::begin::<P::Entry, N, K, IS_WATCHED>,
-        begin_measured: fast::begin::<P::Entry, N, K, IS_WATCHED>,
         end_leaf: fast::end::<P, N, K, IS_WATCHED, true>,
         end: fast::end::<P, N, K, IS_WATCHED, false>,
         close: if has_close::<P>() { fast::close::<P, N, K, IS_WATCHED> } else { slow::HOOKS.close },
@@ -82,5 +81,5 @@ pub(crate) fn bind_plan(plan: &Plan) {
         (false, None) => measured.begin,
     };
     // SAFETY: BINDING: it holds for those of the set and all its plans. Others suit all plans.
-    unsafe { plan.bind(Hooks { begin, ..measured }) };
+    unsafe { plan.bind(measured, begin) };
 }

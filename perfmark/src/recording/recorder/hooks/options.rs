@@ -20,7 +20,6 @@ use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
 const FENCED: Hooks = Hooks {
     begin: begin_fenced,
-    begin_measured: begin_fenced,
     end_leaf: end_leaf_fenced,
     end: end_fenced,
     close: close_fenced,
@@ -55,7 +54,6 @@ fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
 /// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
 pub(crate) const SAMPLED: Hooks = Hooks {
     begin: begin_sampled,
-    begin_measured: begin_sampled,
     end_leaf: end_leaf_sampled,
     end: end_sampled,
     close: close_sampled,
@@ -153,7 +151,7 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     match frame {
         _ if is_recorded => {
             plan.count();
-            plan.hooks().begin_measured(recorder)
+            plan.begin_measured(recorder)
         }
         Some(frame) if is_measured => begin_unrecorded(plan, recorder, frame),
         _ => {
@@ -196,7 +194,7 @@ pub(crate) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
     if recorder.bursts.count_rare() {
         begin_rare_and_adapt(plan, recorder)
     } else {
-        plan.hooks().begin_measured(recorder)
+        plan.begin_measured(recorder)
     }
 }
 
@@ -213,7 +211,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
         thinning.apply_to(&recorder.bursts, true);
     }
     exclude_work(before, &recorder, false);
-    plan.hooks().begin_measured(recorder)
+    plan.begin_measured(recorder)
 }
 
 /// Begins a call that is measured without being recorded. Its frame will be this one. It is counted at its end, and is
@@ -221,7 +219,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Token {
     reach(&recorder, || "begin a call that is not recorded".into());
-    let token = plan.hooks().begin_measured(recorder);
+    let token = plan.begin_measured(recorder);
     // Again, because a signal handler may use the recorder meanwhile, and may fork.
     if let Some(recorder) = HeldRecorder::acquire().filter(|_| has_frame(token)) {
         if recorder.stack.innermost() == Some(frame) && frame.number() == token & SERIAL {
@@ -241,7 +239,7 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call with which a burst begins or ends".into());
     if recorder.thinning().is_none() {
         // A child, forked in a signal handler inside this function.
-        return plan.hooks().begin_measured(recorder);
+        return plan.begin_measured(recorder);
     }
     change_burst(&recorder);
     plan.hooks().begin(recorder)
@@ -262,7 +260,7 @@ fn change_burst(recorder: &HeldRecorder) {
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.
 pub(crate) fn skipped_hooks(is_polled: bool) -> Hooks {
-    let begin = Hooks { begin: begin_skipped, begin_measured: begin_skipped, ..slow::HOOKS };
+    let begin = Hooks { begin: begin_skipped, ..slow::HOOKS };
     if is_polled { begin } else { Hooks { end_leaf: end_skipped, end: end_skipped, ..begin } }
 }
 

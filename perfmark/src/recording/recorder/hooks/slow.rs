@@ -25,7 +25,7 @@ use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
 use crate::settings::recording::is_off;
 
 /// The hooks of marks that always take the slow path.
-pub(crate) const HOOKS: Hooks = Hooks { begin, begin_measured: begin, end_leaf: end, end, close: never_close };
+pub(crate) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close: never_close };
 
 /// Closes no poll: each one takes the slow path.
 fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {

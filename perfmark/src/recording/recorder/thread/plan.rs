@@ -31,8 +31,6 @@ pub(crate) type Close = unsafe fn(&Plan, FrameRef, &Recorder) -> bool;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hooks {
     pub(crate) begin: Begin,
-    /// Begins a call that is measured, of a mark whose other calls may be skipped.
-    pub(crate) begin_measured: Begin,
     /// Ends a leaf call.
     pub(crate) end_leaf: End,
     /// Ends any call.
@@ -53,12 +51,6 @@ impl BoundHooks<'_> {
     pub(crate) fn begin(self, recorder: HeldRecorder) -> Token {
         // SAFETY: BINDING: whoever binds hooks guarantees it.
         unsafe { (self.hooks.begin)(self.plan, recorder) }
-    }
-
-    #[inline]
-    pub(crate) fn begin_measured(self, recorder: HeldRecorder) -> Token {
-        // SAFETY: BINDING: whoever binds hooks guarantees it.
-        unsafe { (self.hooks.begin_measured)(self.plan, recorder) }
     }
 
     #[inline]
@@ -93,6 +85,8 @@ pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
 #[repr(C)]
 pub(crate) struct Plan {
     hooks: Cell<Hooks>,
+    /// Begins a call that is measured. Of other calls, `hooks` chooses first which are.
+    begin_measured: Cell<Begin>,
     set: *const EventSet,
     /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
     event_cells: [Cell<*const EventCells>; FAST_EVENTS],
@@ -146,6 +140,7 @@ impl Plan {
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
             hooks: Cell::new(set.base_hooks()),
+            begin_measured: Cell::new(set.base_hooks().begin),
             set,
             event_cells,
             spans,
@@ -158,13 +153,21 @@ impl Plan {
         }
     }
 
-    /// Binds the hooks of calls of the mark.
+    /// Binds the hooks of measured calls of the mark, and that which begins any call.
     ///
     /// # Safety
     ///
     /// BINDING holds for the hooks and this plan.
-    pub(crate) unsafe fn bind(&self, hooks: Hooks) {
-        self.hooks.set(hooks);
+    pub(crate) unsafe fn bind(&self, measured: Hooks, begin: Begin) {
+        self.hooks.set(Hooks { begin, ..measured });
+        self.begin_measured.set(measured.begin);
+    }
+
+    /// Begins a call that is measured, of a mark whose other calls may be skipped.
+    #[inline]
+    pub(crate) fn begin_measured(&self, recorder: HeldRecorder) -> Token {
+        // SAFETY: BINDING: whoever binds hooks guarantees it.
+        unsafe { (self.begin_measured.get())(self, recorder) }
     }
 
     /// The hooks of calls of the mark.
