@@ -262,7 +262,7 @@ fn everything() -> Snapshot {
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(mark_settings::notes());
     snapshot.notes.extend(recorder::not_begun().iter().cloned());
-    snapshot.notes.extend(sampling::notes());
+    snapshot.notes.extend(sampling::snapshot_notes());
     if !clock::is_trusted() {
         snapshot
             .notes

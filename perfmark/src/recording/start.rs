@@ -1,4 +1,4 @@
-//! The process's start: its clock and its settings.
+//! The process's start: its clock, its settings, and whether it uses perfmark's functions.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};

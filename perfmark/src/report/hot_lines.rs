@@ -287,7 +287,7 @@ mod tests {
         let mut snapshot = sample::sampled();
         let frames = &mut snapshot.samples[0].frames;
         let clone = frames.iter_mut().find(|frame| frame.function.contains("clone")).expect("a frame");
-        clone.function = "perfmark::recording::recorder::fast::begin".into();
+        clone.function = "perfmark::recording::recorder::hooks::fast::begin".into();
         assert_eq!(lines(&snapshot, "parse_line")[2], "9 % ± 2  perfmark's probe");
     }
 

@@ -1,5 +1,5 @@
 //! Many threads and many calls: over time, at once, and in unexpected contexts. With `PERFMARK_TEST_FULL`, they run at
-//! full length.
+//! full length, unless they are sampled.
 
 use std::sync::Barrier;
 use std::{env, fs};
@@ -11,8 +11,12 @@ use crate::{CALLS, contexts, machine, on_threads, work};
 
 pub(crate) const FULL: &str = "PERFMARK_TEST_FULL";
 
+fn is_sampled() -> bool {
+    env::var_os("PERFMARK_SAMPLE").is_some()
+}
+
 fn is_full() -> bool {
-    env::var_os(FULL).is_some()
+    env::var_os(FULL).is_some() && !is_sampled()
 }
 
 fn full_or_short(in_full: u64, in_short: u64) -> u64 {
@@ -29,9 +33,8 @@ fn resident_kb() -> u64 {
 pub(crate) fn over_time() {
     const AT_ONCE: u64 = 8;
     // The collector reads the program's unwind tables with the first samples, which may come late. They take 2 MB.
-    let is_sampled = env::var_os("PERFMARK_SAMPLE").is_some();
-    let threads = full_or_short(100_000, if is_sampled { 16_000 } else { 1_600 });
-    let limit = if is_sampled { 4_096 } else { full_or_short(2_048, 1_024) };
+    let (in_short, limit) = if is_sampled() { (16_000, 4_096) } else { (1_600, full_or_short(2_048, 1_024)) };
+    let threads = full_or_short(100_000, in_short);
     let in_waves = |threads| (0..threads / AT_ONCE).for_each(|_| on_threads(AT_ONCE, || work(1)));
     in_waves(threads / 10);
     let (files, before) = (descriptors(), resident_kb());

@@ -1,5 +1,5 @@
-//! Everything that may happen to a program, combined with every way in which it may end: no crash, no hang, no call
-//! lost or invented, no descriptor left open.
+//! Everything that may happen to a program, combined with two ways in which it may end, or at full length with every
+//! one: no crash, no hang, no call lost or invented, no descriptor left open.
 //!
 //! Each trial is this program, started again. It counts its marked calls itself, in a file. The test compares the file
 //! with the report, or with the last dump where an ending leaves no report.

@@ -33,6 +33,8 @@ pub(crate) fn try_out(ending: &str, status: Status) -> Result<(), String> {
     let folder = trials::new_folder(&format!("two-versions-{ending}"));
     let mut command = Command::new(program);
     trials::set_up(&mut command, &folder);
+    // It is built without samples.
+    command.env_remove("PERFMARK_SAMPLE");
     if ending == KILLED {
         command.env("PERFMARK_DUMP_SIGNAL", "USR1");
     }

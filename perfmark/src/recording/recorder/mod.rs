@@ -3,9 +3,9 @@
 //! `CONTRIBUTING.md` draws the path of a call and lists the job of each file. A call begins and ends in `call`, which
 //! goes through `enter` to the hooks in `fast` or `slow`. A thread's first call of a mark goes to `first_call`.
 
-mod counters;
+mod event_slots;
 mod thread;
-mod off_cpu;
+mod values;
 mod hooks;
 mod setup;
 mod calls;
@@ -15,9 +15,10 @@ mod tests {
 }
 
 pub use calls::call::{Begun, Guard, begin, ended, enter};
-pub(crate) use calls::enter::{in_flight, prepare_process};
+pub(crate) use calls::enter::prepare_process;
 pub use calls::future::Polled;
 pub use calls::generic::of_types;
+pub(crate) use calls::in_flight::in_flight;
 #[cfg(perfmark_scripted)]
 pub use hooks::scripted::{all_hooks, innermost, reached};
 pub(crate) use setup::at_first_call::{at_first_call, not_begun};

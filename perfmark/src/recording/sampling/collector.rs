@@ -77,7 +77,7 @@ pub(super) fn lock() -> Option<MutexGuard<'static, State>> {
 }
 
 /// What snapshots say of samples that are missing, besides the counts in [`Samples`](crate::Samples).
-pub(crate) fn notes() -> Vec<String> {
+pub(crate) fn snapshot_notes() -> Vec<String> {
     let Some(state) = lock() else { return Vec::new() };
     let forked =
         "this process was forked from one that was sampled, and is not sampled itself; start a `Sampling` in it";

@@ -1,8 +1,8 @@
 //! Samples: where the program is at regular moments, and in which call of a mark.
 //!
 //! Each thread has a ring, to which the kernel writes the thread's samples. A call notes up to which position of the
-//! ring samples belong to it ([`notes`]). A thread of perfmark's own, the collector, opens the
-//! rings of all threads, reads rings and notes, and adds the samples to their paths of marks.
+//! ring samples belong to it ([`notes`]). A thread of perfmark's own, the collector, opens the rings of all threads,
+//! reads rings and notes, and adds the samples to their paths of marks.
 
 mod notes;
 mod task;
@@ -14,7 +14,7 @@ mod reading;
 mod collector;
 mod merged;
 
-pub(crate) use collector::{NO_MEMORY, Round, collect, disable, enable, notes, round};
+pub(crate) use collector::{NO_MEMORY, Round, collect, disable, enable, round, snapshot_notes};
 pub(crate) use merged::samples;
 pub(crate) use notes::{SampledThread, UNKNOWN};
 pub(crate) use threads::{attach, detach};

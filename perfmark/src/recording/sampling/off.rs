@@ -7,9 +7,10 @@ use crate::recording::cells::ThreadCells;
 use crate::recording::cells::graph::{Graph, Node};
 use crate::snapshot::Samples;
 
+/// A node that no path has.
 pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 
-/// There is none.
+/// A thread that is sampled: there is none.
 #[derive(Debug)]
 pub(crate) enum SampledThread {}
 
@@ -58,7 +59,7 @@ pub(crate) fn detach(notes: &Arc<SampledThread>, _: &Arc<ThreadCells>) -> bool {
 
 pub(crate) fn collect() {}
 
-pub(crate) fn notes() -> Vec<String> {
+pub(crate) fn snapshot_notes() -> Vec<String> {
     Vec::new()
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
 use crate::platform::errno::KeepErrno;
-use crate::recording::cells::OpenCall;
 use crate::recording::cells::registry::registry;
 use crate::recording::events::table::events;
 use crate::recording::mark::Mark;
@@ -18,7 +17,7 @@ use crate::recording::recorder::thread::memory::find_plan;
 use crate::recording::recorder::thread::overhead::CalibrationCalls;
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::stack::{FRAME_EVENTS, FrameRef};
-use crate::recording::recorder::thread::state::{Activity, HeldRecorder, Recorder, ThreadState, own_work, with_thread};
+use crate::recording::recorder::thread::state::{Activity, HeldRecorder, ThreadState, own_work, with_thread};
 use crate::settings::recording::is_off;
 
 /// Begins a call of the mark with this slot, which is not off. If the token [needs setup](needs_setup), the marked
@@ -170,17 +169,6 @@ pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
 /// Whether the call with this token began on this thread.
 pub(crate) fn began_here(token: Token) -> bool {
     with_thread(|thread| thread.began_call(token & SERIAL))
-}
-
-/// The number of this thread and the cost of its open calls so far. `None` if the thread has recorded nothing, or in a
-/// signal handler that interrupted entry or exit code. Must be called in the thread's [own work](own_work).
-pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
-    with_thread(|thread| {
-        let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts_hook.get())?;
-        // Calls that ended on another thread are no longer open.
-        slow::remove_ended_elsewhere(recorder);
-        Some((recorder.cells()?.owner.number, Recorder::in_flight(recorder)))
-    })
 }
 
 /// Creates what the process needs while it has one thread. A fork during this work on another thread would leave the

@@ -1,115 +1,44 @@
-//! The cost of a thread's open calls so far.
-
-use perfmark_rdpmc::Delta;
+//! The cost of the calling thread's open calls, for snapshots.
 
 use crate::recording::cells::{InclusiveSelf, OpenCall};
-use crate::recording::recorder::counters::EVENT_SLOTS;
-use crate::recording::recorder::hooks::split::Parts;
-use crate::recording::recorder::off_cpu::with_off_cpu;
-use crate::recording::recorder::thread::event_set::SetEvent;
-use crate::recording::recorder::thread::overhead::InnerCalls;
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::hooks::slow;
+use crate::recording::recorder::thread::state::{Recorder, with_thread};
+use crate::recording::recorder::values::open_calls::{OpenCost, visit_open};
+use crate::recording::recorder::values::self_estimate::Parts;
 
-/// What an open call has cost in one event.
-pub(crate) struct OpenCost<'a> {
-    pub(crate) event: SetEvent<'a>,
-    /// With and without calls inside.
-    pub(crate) net: u64,
-    pub(crate) own: u64,
+/// The number of this thread and the cost of its open calls so far. `None` if the thread has recorded nothing, or in a
+/// signal handler that interrupted entry or exit code. Must be called in the thread's
+/// [own work](crate::recording::recorder::own_work).
+pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
+    with_thread(|thread| {
+        let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts_hook.get())?;
+        // Calls that ended on another thread are no longer open.
+        slow::remove_ended_elsewhere(recorder);
+        Some((recorder.cells()?.owner.number, of_open_calls(recorder)))
+    })
 }
 
-impl Recorder {
-    /// The cost of the open calls so far, from the innermost. Events that were not counted are left out. Of a call made
-    /// of polls, this is the cost of the current poll.
-    pub(crate) fn in_flight(&self) -> Vec<OpenCall> {
-        let mut open = Vec::new();
-        self.visit_open(&mut |frame, costs| {
-            let plan = frame.plan();
-            let weighted = |cost: u64| i128::from(cost.cast_signed()) * i128::from(plan.weight());
-            let is_nested = plan.cells.is_nested(frame.open_before.get());
-            if self.is_unrecorded(frame) {
-                return true;
-            }
-            open.extend(costs.map(|OpenCost { event, net, own }| {
-                let own = own.wrapping_sub(Parts::new(plan, frame, self, event, own).of_skipped());
-                let total = if is_nested { 0 } else { weighted(net) };
-                OpenCall {
-                    mark: plan.cells.mark.index(),
-                    event: event.slot().event,
-                    sums: InclusiveSelf { total, own: weighted(own) },
-                }
-            }));
-            true
-        });
-        open
-    }
-
-    /// Calls `visit` for each open call with events, from the innermost, with its cost so far, until that returns
-    /// `false`.
-    pub(crate) fn visit_open(&self, visit: &mut dyn FnMut(FrameRef, &mut dyn Iterator<Item = OpenCost<'_>>) -> bool) {
-        let (tracks_overhead, serial) = (self.tracks_overhead.get(), self.stack.serial.get());
-        // What the open calls further inside contribute, as if they ended now: their self values, their probe overhead,
-        // the number of callers, and the number of early exits.
-        let (mut added, mut overhead_inside, mut callers, mut early) =
-            ([0_u64; EVENT_SLOTS], [0_u64; EVENT_SLOTS], 0, 0);
-        for frame in self.stack.iter() {
-            let plan = frame.plan();
-            let locks = frame.locks.get();
-            plan.set().split_locks(frame);
-            let mut inner = InnerCalls::of(&frame, serial);
-            inner.callers = inner.callers.wrapping_add(callers);
-            inner.early += early;
-            early = inner.early;
-            let skipped = self.skipped_inside(frame);
-            let read_time = || plan.set().time().and_then(|event| event.end(frame));
-            let time = with_off_cpu(plan.set().switches(), &self.stack, read_time);
-            let group = plan.set().read_group();
-            let inside = added;
-            let mut costs = plan.set().events().filter_map(|event| {
-                let slot = event.slot_index;
-                let (opened, region) = (event.slot().counter(), || frame.region(event.n));
-                let counted = match (&group, opened) {
-                    (Some(group), Some(counter)) if event.is_grouped() => group.end(counter, &region()),
-                    _ if event.slot().is_ticks() => time.map_or(Delta::Unmeasured, Delta::Exact),
-                    _ => event.end(frame).map_or_else(
-                        || opened.map_or(Delta::Unmeasured, |counter| counter.end(&region())),
-                        Delta::Exact,
-                    ),
-                };
-                let (Delta::Exact(counted) | Delta::Scaled { estimate: counted, .. }) = counted else { return None };
-                let of_skipped = skipped.wrapping_mul(plan.set().overhead.skipped[slot].get());
-                let overhead = plan.set().overhead.of_call(&frame, event.n, slot, inner, tracks_overhead);
-                let overhead = overhead.wrapping_add(of_skipped).wrapping_add(overhead_inside[slot]);
-                let net = counted.wrapping_sub(overhead);
-                let own = net.wrapping_sub(frame.inner_cost[slot].get().wrapping_add(inside[slot]));
-                added[slot] = added[slot].wrapping_add(own);
-                Some(OpenCost { event, net, own })
-            });
-            let goes_on = plan.set().len() == 0 || visit(frame, &mut costs);
-            // Those that were not visited count, too.
-            costs.for_each(drop);
-            // The call may end on the fast path. Those with off-CPU events no longer do.
-            if plan.set().switches().is_none() {
-                frame.locks.set(locks);
-            }
-            if !goes_on {
-                return;
-            }
-            for (slot, added) in added.iter_mut().enumerate() {
-                *added = added.wrapping_add(frame.inner_cost[slot].get());
-            }
-            if tracks_overhead {
-                let overhead = &plan.set().overhead;
-                for (slot, sum) in overhead_inside.iter_mut().enumerate() {
-                    *sum = sum.wrapping_add(overhead.total[slot].get()).wrapping_add(frame.inner_overhead[slot].get());
-                    if !inner.is_empty() {
-                        *sum = sum.wrapping_add(overhead.caller_extra[slot].get());
-                    }
-                }
-            } else if !inner.is_empty() {
-                callers = inner.callers + 1;
-            }
+/// From the innermost call. Events that were not counted are left out. Of a call made of polls, this is the cost of the
+/// current poll.
+fn of_open_calls(recorder: &Recorder) -> Vec<OpenCall> {
+    let mut open = Vec::new();
+    visit_open(recorder, &mut |frame, costs| {
+        let plan = frame.plan();
+        let weighted = |cost: u64| i128::from(cost.cast_signed()) * i128::from(plan.weight());
+        let is_nested = plan.cells.is_nested(frame.open_before.get());
+        if recorder.is_unrecorded(frame) {
+            return true;
         }
-    }
+        open.extend(costs.map(|OpenCost { event, net, own }| {
+            let own = own.wrapping_sub(Parts::new(plan, frame, recorder, event, own).of_skipped());
+            let total = if is_nested { 0 } else { weighted(net) };
+            OpenCall {
+                mark: plan.cells.mark.index(),
+                event: event.slot().event,
+                sums: InclusiveSelf { total, own: weighted(own) },
+            }
+        }));
+        true
+    });
+    open
 }

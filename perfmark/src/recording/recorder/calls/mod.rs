@@ -1,6 +1,6 @@
-//! What the expansion of the attribute calls.
+//! What the attribute's expansion calls, and the open calls for a snapshot.
 
-mod in_flight;
+pub(crate) mod in_flight;
 pub(crate) mod enter;
 mod packed_cost;
 mod polled_call;

@@ -16,7 +16,7 @@ use crate::recording::cells::registry::registry;
 use crate::recording::events::table::events;
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
-use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::hooks::options;
 use crate::recording::recorder::hooks::reached::reach;
 use crate::recording::recorder::hooks::slow;

@@ -1,4 +1,4 @@
-//! Chooses the hooks of a mark on a thread. This is the one file that knows every path.
+//! Chooses the hooks of a mark on a thread: slow or fast ones, and those of its options.
 #![allow(unsafe_code, reason = "hooks must suit the plan")]
 
 use perfmark_rdpmc::CounterSet;
@@ -32,8 +32,7 @@ pub(crate) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
 /// Whether all events of a set are read in user space and together.
 fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
     let counters = set.events().filter_map(|event| event.slot().counter()).count();
-    let is_read_here = !set.events().any(|event| event.slot().is_read_by_kernel() || event.slot().is_suspended());
-    is_read_here
+    set.events().all(|event| event.slot().is_on_fast_path())
         && set.len() <= FAST_EVENTS
         && (counters <= 1 || CounterSet::is_supported())
         && !(tracks_overhead && slots > FAST_EVENT_SLOTS)

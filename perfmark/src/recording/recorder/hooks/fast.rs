@@ -14,7 +14,7 @@ use super::reached::{self, reach};
 use super::slow;
 use crate::recording::cells::EventCells;
 use crate::recording::cells::histogram::add;
-use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::call_token::Token;
 use crate::recording::recorder::thread::event_set::EventSet;
 use crate::recording::recorder::thread::overhead::{FAST_EVENT_SLOTS, InnerCalls};

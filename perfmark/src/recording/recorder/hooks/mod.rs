@@ -1,9 +1,8 @@
-//! The hooks: what a call executes at its begin and end. Each plan is bound to those that suit its mark and events.
+//! The hooks: what a call executes at entry and exit. Each plan is bound to those that suit its mark and events. Calls
+//! that a panic ends, that end on another thread, or that are left inside others end without hooks, in `slow`.
 
 pub(crate) mod reached;
-pub(crate) mod own_work;
 pub(crate) mod look;
-pub(crate) mod split;
 pub(crate) mod slow;
 mod fast;
 pub(crate) mod options;

@@ -6,24 +6,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use perfmark_rdpmc::clock::fence;
 
 use super::look::has_moved;
-use super::own_work::{Moment, exclude_work};
 use super::reached::reach;
 use super::slow;
-use super::split::{note_begin_of_burst, note_end_of_burst};
 use crate::recording::cells::histogram::add;
-use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SERIAL, SKIPPED, Token, has_frame};
 use crate::recording::recorder::thread::plan::{Hooks, Plan};
 use crate::recording::recorder::thread::stack::FrameRef;
 use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
+use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
+use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst};
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
-const FENCED: Hooks = Hooks {
-    begin: begin_fenced,
-    end_leaf: end_leaf_fenced,
-    end: end_fenced,
-    close: close_fenced,
-};
+const FENCED: Hooks = Hooks { begin: begin_fenced, end_leaf: end_leaf_fenced, end: end_fenced, close: close_fenced };
 
 fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin with a fence".into());
@@ -52,12 +47,8 @@ fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
 }
 
 /// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
-pub(crate) const SAMPLED: Hooks = Hooks {
-    begin: begin_sampled,
-    end_leaf: end_leaf_sampled,
-    end: end_sampled,
-    close: close_sampled,
-};
+pub(crate) const SAMPLED: Hooks =
+    Hooks { begin: begin_sampled, end_leaf: end_leaf_sampled, end: end_sampled, close: close_sampled };
 
 fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
     if has_moved(plan.set()) {
@@ -191,11 +182,7 @@ fn leave_burst(recorder: &HeldRecorder) {
 /// Begins a call of a mark that is not thinned because it is called rarely.
 pub(crate) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
     plan.count();
-    if recorder.bursts.count_rare() {
-        begin_rare_and_adapt(plan, recorder)
-    } else {
-        plan.begin_measured(recorder)
-    }
+    if recorder.bursts.count_rare() { begin_rare_and_adapt(plan, recorder) } else { plan.begin_measured(recorder) }
 }
 
 #[cold]

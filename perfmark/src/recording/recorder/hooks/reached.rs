@@ -11,7 +11,7 @@ pub(crate) static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new())
 
 /// The name of a fast hook (see [`HookParams`](super::fast::HookParams)).
 pub(crate) fn name<P>(hook: &str, [events, counters]: [usize; 2], is_watched: bool) -> String {
-    let params = type_name::<P>().replace("perfmark::recording::recorder::fast::", "");
+    let params = type_name::<P>().replace("perfmark::recording::recorder::hooks::fast::", "");
     let watched = if is_watched { ", watched" } else { "" };
     format!("{hook}, {params}, {events} events, {counters} counters{watched}")
 }

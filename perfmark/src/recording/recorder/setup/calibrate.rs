@@ -12,7 +12,7 @@ use perfmark_rdpmc::CounterSet;
 
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
-use crate::recording::recorder::counters::EventSlots;
+use crate::recording::recorder::event_slots::EventSlots;
 use crate::recording::recorder::thread::overhead::{CalibrationCalls, MeasuredOverhead, OverheadKey};
 use crate::settings::counter_access;
 
@@ -106,15 +106,11 @@ fn measure_all(
         calls.completed,
         calls.returned_early,
     ];
-    let (counted, times) = in_loops(slots, &loops, &|call| thread.run_calls(&|| run(call)))?;
-    let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted[..]
-    else {
-        return None;
-    };
+    let (counted, times) = in_loops(slots, loops, &|call| thread.run_calls(&|| run(call)))?;
+    let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted;
     let run_skipped = |call| thread.run_skipped(&|| run(call));
     let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
-    let (counted, _) = in_loops(slots, &beside_skipped, &run_skipped)?;
-    let [unmarked_beside, skipped, caller_of_skipped] = &counted[..] else { return None };
+    let ([unmarked_beside, skipped, caller_of_skipped], _) = &in_loops(slots, beside_skipped, &run_skipped)?;
     // The caller's probe, and the rest of the function.
     let (of_caller, rest) = (difference(caller_of_skipped, skipped), difference(unmarked_caller, marked));
     let (total, caller) = (difference(marked, unmarked), difference(caller, unmarked_caller));
@@ -151,7 +147,7 @@ fn measure_all(
         .zip(&key.set)
         .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
     let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
-    let [unmarked_time, marked_time, ..] = times[..] else { return None };
+    let [unmarked_time, marked_time, ..] = times;
     Some(MeasuredOverhead {
         call_ns: marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS),
         in_leaf,
@@ -218,7 +214,17 @@ fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn())
 /// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take
 /// turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
 /// `None` if an event was counted in no loop of a function. Also returns the time that a loop of each function takes.
-fn in_loops(slots: &EventSlots, loops: &[fn()], run: &dyn Fn(fn())) -> Option<(Vec<Vec<u64>>, Vec<Duration>)> {
+fn in_loops<const N: usize>(
+    slots: &EventSlots,
+    loops: [fn(); N],
+    run: &dyn Fn(fn()),
+) -> Option<([Vec<u64>; N], [Duration; N])> {
+    let (counted, times) = in_all_loops(slots, &loops, run)?;
+    counted.try_into().ok().zip(times.try_into().ok())
+}
+
+/// The same; it is compiled once.
+fn in_all_loops(slots: &EventSlots, loops: &[fn()], run: &dyn Fn(fn())) -> Option<(Vec<Vec<u64>>, Vec<Duration>)> {
     let mut least = vec![vec![None::<u64>; slots.len()]; loops.len()];
     let mut times = vec![Duration::MAX; loops.len()];
     for _ in 0..LOOPS {

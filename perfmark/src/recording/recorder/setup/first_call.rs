@@ -25,8 +25,6 @@ use crate::recording::cells::{MarkCells, Owner};
 use crate::recording::events::table::events;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{CallMode, Mark, Measured};
-use crate::recording::recorder::hooks::own_work::Readings;
-use crate::recording::recorder::hooks::split::note_end_of_burst;
 use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::call_token::SERIAL;
 use crate::recording::recorder::thread::event_set::EventSet;
@@ -37,6 +35,9 @@ use crate::recording::recorder::thread::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
 };
 use crate::recording::recorder::thread::thinning::Thinning;
+use crate::recording::recorder::values::exclude_work::Readings;
+use crate::recording::recorder::values::open_calls::visit_open;
+use crate::recording::recorder::values::self_estimate::note_end_of_burst;
 use crate::recording::start;
 use crate::settings::recording::{is_off, settings};
 
@@ -409,7 +410,7 @@ fn calibrate_set(
                 if let Some(recorder) = HeldRecorder::acquire()
                     && let Some(frame) = recorder.stack.innermost()
                 {
-                    recorder.visit_open(&mut |_, costs| {
+                    visit_open(&recorder, &mut |_, costs| {
                         costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
                         false
                     });

@@ -8,7 +8,7 @@ use crate::platform::sync::Arc;
 use crate::recording::cells::graph::Graph;
 use crate::recording::cells::switched::Switched;
 use crate::recording::cells::{Owner, ThreadCells};
-use crate::recording::recorder::counters::EventSlots;
+use crate::recording::recorder::event_slots::EventSlots;
 use crate::recording::recorder::thread::event_set::EventSet;
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::thinning::Thinning;

@@ -1,4 +1,4 @@
-//! A thread's notes and frames for samplings.
+//! Which samplings a thread takes part in, and plans for its skipped calls.
 #![allow(unsafe_code, reason = "event sets and plans refer to it by pointers")]
 
 use std::ptr;

@@ -12,7 +12,7 @@ use super::plan::{FAST_EVENTS, Hooks};
 use super::stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT};
 use crate::recording::cells::EventCells;
 use crate::recording::mark::{CallMode, Measured};
-use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlot, EventSlots, Source};
+use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlot, EventSlots, Source};
 use crate::recording::sampling::SampledThread;
 use crate::recording::start;
 

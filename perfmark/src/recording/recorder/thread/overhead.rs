@@ -13,7 +13,7 @@ use super::stack::{FRAME_EVENTS, Frame};
 use super::state::Recorder;
 use crate::recording::events::table::EventId;
 use crate::recording::mark::{CallMode, Mark};
-use crate::recording::recorder::counters::{EVENT_SLOTS, EventSlots, ReadMethod};
+use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots, ReadMethod};
 
 /// The most event slots for which the fast path can add overhead to a frame.
 pub(crate) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;

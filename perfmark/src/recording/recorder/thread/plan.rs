@@ -85,7 +85,7 @@ pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
 #[repr(C)]
 pub(crate) struct Plan {
     hooks: Cell<Hooks>,
-    /// Begins a call that is measured. Of other calls, `hooks` chooses first which are.
+    /// Begins a call that is measured, while the hook in `hooks` may skip it.
     begin_measured: Cell<Begin>,
     set: *const EventSet,
     /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
@@ -153,7 +153,7 @@ impl Plan {
         }
     }
 
-    /// Binds the hooks of measured calls of the mark, and that which begins any call.
+    /// Binds the hooks of measured calls of the mark, and the one that begins any call.
     ///
     /// # Safety
     ///
@@ -163,7 +163,7 @@ impl Plan {
         self.begin_measured.set(measured.begin);
     }
 
-    /// Begins a call that is measured, of a mark whose other calls may be skipped.
+    /// Begins a call, or another poll of one, that is measured.
     #[inline]
     pub(crate) fn begin_measured(&self, recorder: HeldRecorder) -> Token {
         // SAFETY: BINDING: whoever binds hooks guarantees it.

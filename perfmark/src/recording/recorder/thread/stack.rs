@@ -30,7 +30,7 @@ use super::memory;
 use super::plan::Plan;
 use crate::recording::cells::graph::Node;
 use crate::recording::cells::switched::ROOM;
-use crate::recording::recorder::counters::EVENT_SLOTS;
+use crate::recording::recorder::event_slots::EVENT_SLOTS;
 
 /// Events that fit into one block.
 pub(crate) const FRAME_EVENTS: usize = 4;

@@ -31,7 +31,7 @@ use crate::recording::cells::graph::Graph;
 use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
-use crate::recording::recorder::counters::EventSlots;
+use crate::recording::recorder::event_slots::EventSlots;
 
 /// The state that a thread's calls read and write. All zeroes are a recorder that is not set up.
 #[repr(C)]

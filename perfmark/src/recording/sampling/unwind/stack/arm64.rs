@@ -3,7 +3,7 @@
 use framehop::aarch64::{CacheAarch64, PtrAuthMask, UnwindRegsAarch64, UnwinderAarch64};
 use perfmark_rdpmc::sample::Registers;
 
-use super::possible;
+use super::address::plausible;
 
 pub(super) type Unwinder<D> = UnwinderAarch64<D>;
 pub(super) type Cache = CacheAarch64;
@@ -29,6 +29,6 @@ pub(super) fn start(registers: &Registers<'_>) -> Option<Start> {
 
 /// The same for any words.
 pub(super) fn start_at(registers: [u64; 4]) -> Start {
-    let [pc, sp, lr, fp] = registers.map(possible);
+    let [pc, sp, lr, fp] = registers.map(plausible);
     (pc, sp, UnwindRegsAarch64::new_with_ptr_auth_mask(ADDRESS, lr, sp, fp))
 }

@@ -3,6 +3,7 @@
 //! The tables of a module are copied when the first sample in its code is unwound, so that the module may be unloaded
 //! at any time.
 
+mod address;
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "arm64.rs")]
 mod processor;
@@ -13,6 +14,7 @@ use std::fmt::{self, Debug, Formatter};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use perfmark_rdpmc::sample::{Registers, Stack};
 
+use self::address::plausible;
 pub(in crate::recording::sampling) use self::processor::REGISTERS;
 use self::processor::{Cache, Start, Unwinder as Frames, start};
 use super::Modules;
@@ -20,13 +22,6 @@ use crate::platform::modules::{LoadedModule, Table, unwind_tables};
 
 /// The most callers of a sample.
 const DEEPEST: usize = 32;
-
-/// Replaces what is no address of user space, whether of code or of a stack. framehop adds offsets to such words, which
-/// could overflow, and debug builds then panic.
-pub(super) fn possible(word: u64) -> u64 {
-    const PAGE: u64 = 4096;
-    if (PAGE..1 << 63).contains(&word) { word } else { PAGE }
-}
 
 /// Finds the callers of sampled code.
 #[derive(Default)]
@@ -62,7 +57,7 @@ impl Unwinder {
         let mut read = |address: u64| {
             let at = address.checked_sub(stack_pointer).and_then(|at| usize::try_from(at).ok()).ok_or(())?;
             let word = bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or(())?;
-            Ok(possible(u64::from_ne_bytes(*word)))
+            Ok(plausible(u64::from_ne_bytes(*word)))
         };
         let mut callers = Vec::new();
         let mut frame = FrameAddress::from_instruction_pointer(instruction);

@@ -3,7 +3,7 @@
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use perfmark_rdpmc::sample::Registers;
 
-use super::possible;
+use super::address::plausible;
 
 pub(super) type Unwinder<D> = UnwinderX86_64<D>;
 pub(super) type Cache = CacheX86_64;
@@ -25,6 +25,6 @@ pub(super) fn start(registers: &Registers<'_>) -> Option<Start> {
 
 /// The same for any words.
 pub(super) fn start_at(registers: [u64; 3]) -> Start {
-    let [ip, sp, bp] = registers.map(possible);
+    let [ip, sp, bp] = registers.map(plausible);
     (ip, sp, UnwindRegsX86_64::new(ip, sp, bp))
 }

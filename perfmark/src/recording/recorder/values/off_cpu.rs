@@ -8,12 +8,12 @@
 
 use perfmark_rdpmc::{OffCpu, Region};
 
-use super::thread::stack::Stack;
+use crate::recording::recorder::thread::stack::Stack;
 
 /// Adds the context switches since the last time to the thread's time off the CPU, and reads other events at the same
 /// moment. If records of switches were lost, the off-CPU events of all open calls are unmeasured.
 #[inline]
-pub(super) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read: impl FnMut() -> T) -> T {
+pub(crate) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read: impl FnMut() -> T) -> T {
     match switches {
         Some(switches) => switches.read_with(|| store_off_cpu(stack), || discard_off_cpu(stack), read),
         None => read(),
@@ -23,7 +23,7 @@ pub(super) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read
 /// Stores the times off the CPU until now in the frames of open calls.
 #[cold]
 #[inline(never)]
-pub(super) fn store_off_cpu(stack: &Stack) {
+pub(crate) fn store_off_cpu(stack: &Stack) {
     for frame in stack.iter() {
         let set = frame.plan().set();
         if set.switches().is_some() {

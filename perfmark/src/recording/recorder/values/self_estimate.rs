@@ -1,10 +1,11 @@
-//! How much of a call is its own, if calls of thinned marks inside it were skipped.
+//! Estimates a call's self if calls of thinned marks inside it were skipped.
 //!
 //! In gaps between bursts, a call's cost without its measured calls inside is its own cost and that of the skipped
 //! calls. The mark's own part of the cost with all calls of thinned marks inside is taken to be the same as in bursts,
 //! where all of these are measured. Bursts here are those in which all thinned marks take part; calls that are measured
 //! in others, or beside a burst, are a known part of the gaps.
 
+use super::open_calls::visit_open;
 use crate::recording::cells::EventCells;
 use crate::recording::recorder::thread::event_set::SetEvent;
 use crate::recording::recorder::thread::plan::Plan;
@@ -22,7 +23,7 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
         return;
     }
     let mut depth = 0;
-    recorder.visit_open(&mut |frame, costs| {
+    visit_open(recorder, &mut |frame, costs| {
         frame.begin_burst(burst);
         for cost in costs {
             frame.begin_own(cost.event.n, cost.own);
@@ -39,7 +40,7 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         return;
     }
     let (mut depth, began) = (0, recorder.burst_began.get());
-    recorder.visit_open(&mut |frame, costs| {
+    visit_open(recorder, &mut |frame, costs| {
         let noted = frame.burst() == burst;
         let began_in_it = frame.number() > began;
         if noted || began_in_it {

@@ -1,4 +1,5 @@
-//! A thread's counters. The first mark that needs an event opens it, and all marks of the thread share it.
+//! A thread's events: counters, ticks, and time off the CPU. The first mark that needs an event opens it, and all marks
+//! of the thread share it.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -16,13 +17,13 @@ use crate::settings::{EventSpec, OffCpuKind};
 
 /// One event of a thread, and its counter.
 #[derive(Debug)]
-pub(super) struct EventSlot {
-    pub(super) event: EventId,
-    pub(super) source: Source,
+pub(crate) struct EventSlot {
+    pub(crate) event: EventId,
+    pub(crate) source: Source,
 }
 
 /// The most events that a thread can have: `time`, and [`MAX_COUNTERS`] other events.
-pub(super) const EVENT_SLOTS: usize = MAX_COUNTERS + 1;
+pub(crate) const EVENT_SLOTS: usize = MAX_COUNTERS + 1;
 const MAX_COUNTERS: usize = 15;
 
 const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
@@ -30,7 +31,7 @@ const _: () = assert!(MAX_COUNTERS <= GroupRead::MOST);
 /// A thread's event slots. A slot never moves.
 #[derive(Debug, Default)]
 #[allow(clippy::vec_box, reason = "pointers to them are kept")]
-pub(super) struct EventSlots {
+pub(crate) struct EventSlots {
     all: Vec<Box<EventSlot>>,
     /// The thread's context switches, or why they cannot be recorded, once a mark needs them.
     switches: Option<Result<Rc<OffCpu>, Error>>,
@@ -54,7 +55,7 @@ impl Deref for EventSlots {
     clippy::large_enum_variant,
     reason = "counters are stored inline for speed, and a thread has one slot of ticks"
 )]
-pub(super) enum Source {
+pub(crate) enum Source {
     Ticks,
     /// Ticks between polls. The entry and exit of a poll add them.
     Suspended,
@@ -71,7 +72,7 @@ pub(super) enum Source {
 
 /// How entry and exit read a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadMethod {
+pub(crate) enum ReadMethod {
     /// In user space.
     User,
     /// By its own read(2).
@@ -82,7 +83,7 @@ pub(super) enum ReadMethod {
 
 impl EventSlot {
     /// The counter; `None` for events without one.
-    pub(super) fn counter(&self) -> Option<&Counter> {
+    pub(crate) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
             Source::Ticks | Source::Suspended | Source::OffCpu { .. } => None,
@@ -90,31 +91,40 @@ impl EventSlot {
     }
 
     /// How the counter is read; `None` for events without one.
-    pub(super) fn read_method(&self) -> Option<ReadMethod> {
+    pub(crate) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
             Source::Ticks | Source::Suspended | Source::OffCpu { .. } => None,
         }
     }
 
-    pub(super) fn is_ticks(&self) -> bool {
+    pub(crate) fn is_ticks(&self) -> bool {
         matches!(self.source, Source::Ticks)
     }
 
-    pub(super) fn is_suspended(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         matches!(self.source, Source::Suspended)
     }
 
     /// The thread's context switches, if the event is time off the CPU.
-    pub(super) fn switches(&self) -> Option<&OffCpu> {
+    pub(crate) fn switches(&self) -> Option<&OffCpu> {
         match &self.source {
             Source::OffCpu { switches, .. } => Some(switches),
             Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
         }
     }
 
+    /// Whether the fast path reads the event.
+    pub(super) fn is_on_fast_path(&self) -> bool {
+        match self.source {
+            Source::Ticks | Source::OffCpu { .. } => true,
+            Source::Counter { read_method, .. } => read_method == ReadMethod::User,
+            Source::Suspended => false,
+        }
+    }
+
     /// The event's value now. `None` if it cannot be read.
-    pub(super) fn reading(&self) -> Option<EventReading> {
+    pub(crate) fn reading(&self) -> Option<EventReading> {
         match &self.source {
             Source::Ticks => Some(EventReading::of_ticks()),
             // A thread that runs a call's code does not suspend it.
@@ -125,12 +135,12 @@ impl EventSlot {
     }
 
     /// Whether the event is read by read(2).
-    pub(super) fn is_read_by_kernel(&self) -> bool {
+    pub(crate) fn is_read_by_kernel(&self) -> bool {
         matches!(self.read_method(), Some(ReadMethod::Kernel | ReadMethod::Group))
     }
 
     /// Whether the event is in the thread's group.
-    pub(super) fn is_grouped(&self) -> bool {
+    pub(crate) fn is_grouped(&self) -> bool {
         self.read_method() == Some(ReadMethod::Group)
     }
 }
@@ -141,7 +151,7 @@ impl EventSlots {
     ///
     /// `time` comes first, then the counters in the order in which they were opened, then the times off the CPU and
     /// between polls. So the same events in another order give the same set.
-    pub(super) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
+    pub(crate) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
         let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
         let mut set: Vec<usize> =
@@ -163,18 +173,18 @@ impl EventSlots {
     }
 
     /// The thread's context switches, if an event needs them.
-    pub(super) fn switches(&self) -> Option<&OffCpu> {
+    pub(crate) fn switches(&self) -> Option<&OffCpu> {
         self.switches.as_ref()?.as_deref().ok()
     }
 
     /// The slot whose counter reads the thread's group, if the group has several events.
-    pub(super) fn reader(&self) -> Option<&EventSlot> {
+    pub(crate) fn reader(&self) -> Option<&EventSlot> {
         self.group.get(1).map(|&index| &*self.all[index])
     }
 
     /// Closes the counters. The slots stay, because plans point to them. Event sets point to the counters' pages and to
     /// the times off the CPU, which are gone: no call may begin or end on the thread afterwards.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.switches = None;
         // Members close before their leader: when a leader closes, each remaining member becomes its own group.
         for slot in self.all.iter_mut().rev() {
@@ -183,7 +193,7 @@ impl EventSlots {
     }
 
     /// Those of the `wanted` events that are not available on this thread.
-    pub(super) fn refused_among(&self, wanted: &[EventSpec], events: &Events) -> Box<[EventId]> {
+    pub(crate) fn refused_among(&self, wanted: &[EventSpec], events: &Events) -> Box<[EventId]> {
         let mut refused: Vec<EventId> = wanted.iter().map(|spec| events.id(spec)).collect();
         refused.retain(|event| self.refused.contains(event));
         refused.dedup();
