@@ -69,7 +69,9 @@ fn phases(pages: usize) {
 
 #[test]
 fn a_change_of_the_measured_share_leaves_totals_true() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     set("estimates::phases=every:100");
     (0..5_000).for_each(|n| phases(10 + n % 21));
@@ -112,7 +114,9 @@ fn inside_skipped() {
 #[test]
 fn a_skipped_callee_is_no_part_of_its_callers_self() {
     const CALLS: i64 = 6_100;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     (0..CALLS).for_each(|_| caller_of_one());
     let snapshot = snapshot();
@@ -138,7 +142,9 @@ fn slow_first(pages: usize) {
 #[test]
 fn a_threads_first_call_is_as_likely_to_be_measured_as_any_other() {
     const THREADS: i64 = 200;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     for thread in 0..THREADS {
         let calls = move || {
             seed(thread.cast_unsigned());
@@ -159,7 +165,9 @@ fn periodic(pages: usize) {
 
 #[test]
 fn a_period_of_the_program_is_not_met_again_and_again() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     (0..20_000).for_each(|n| periodic(if n % 20 == 7 { 40 } else { 1 }));
     let Some((_, values)) = find(&snapshot(), "periodic") else { return };
@@ -180,7 +188,9 @@ fn panics() {
 
 #[test]
 fn the_cost_of_an_unwound_call_is_reported_separately() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     (0..100).for_each(|_| catches());
     let snapshot = snapshot();
     let Some((_, caller)) = find(&snapshot, "catches") else { return };
@@ -201,7 +211,9 @@ async fn dropped() {
 
 #[test]
 fn the_cost_of_a_dropped_future_is_reported_separately() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     for _ in 0..10 {
         let mut future = std::pin::pin!(dropped());
         assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -227,7 +239,9 @@ fn goes_on_inside() -> Snapshot {
 
 #[test]
 fn the_cost_so_far_of_open_calls_is_reported_separately() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     let values = |snapshot: &Snapshot, name: &str| {
         let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known").clone();
         mark.values.iter().find(|values| values.event == "page-faults").cloned()
@@ -259,7 +273,9 @@ fn measures_itself() -> [Snapshot; 3] {
 
 #[test]
 fn a_span_of_time_has_of_an_open_call_what_it_cost_in_that_span() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     let [first, second, third] = measures_itself();
     let values = |snapshot: &Snapshot| {
         let mark = snapshot.marks.iter().find(|mark| mark.name == "measures itself").expect("it is known");
@@ -281,7 +297,9 @@ fn rarely_called() {
 
 #[test]
 fn a_measured_call_that_stands_for_calls_nobody_made_is_flagged() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     let mut before = snapshot();
     for _ in 0..60 {
         rarely_called();
@@ -303,7 +321,9 @@ async fn polled_under_two_filters(pages: usize) {
 
 #[test]
 fn a_call_of_polls_counts_as_it_began() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     let context = &mut Context::from_waker(Waker::noop());
     let mut calls: Vec<_> = (0..100).map(|_| Box::pin(polled_under_two_filters(1))).collect();
     assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
@@ -344,7 +364,9 @@ fn text(n: usize) {
 fn self_is_right_and_adds_up_although_all_marks_are_thinned() {
     const DOCUMENTS: i64 = 40;
     const ELEMENTS: i64 = 1_000;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     let filter = ["document", "element", "attribute", "text"].map(|mark| format!("estimates::{mark}=every:16"));
     set(&filter.join(","));
@@ -407,7 +429,9 @@ fn in_rare_bursts() {
 #[test]
 fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
     const CALLS: i64 = 20_000;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     let much = |_| much_of_its_own();
     for &(stream, beside) in &[(0, false), (1, true), (2, true)][..if is_full() { 3 } else { 2 }] {
         reset();
@@ -537,7 +561,9 @@ callers! {
 #[test]
 fn self_of_callers_is_right_whatever_is_thinned_inside() {
     const CALLS: i64 = 400;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     let mut wrong = false;
     let streams = if is_full() { 2 } else { 1 };
     let callers = |stream| CALLERS.iter().map(move |caller| (stream, caller));
@@ -568,7 +594,9 @@ fn on_a_short_thread() {
 #[test]
 fn a_thread_without_bursts_knows_what_threads_before_it_learned() {
     const THREADS: u64 = 400;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     reset();
     for stream in 0..THREADS {
         let calls = move || {
@@ -593,7 +621,9 @@ async fn skips_in_its_first_poll() {
 #[test]
 fn an_estimate_in_any_poll_flags_the_call() {
     const CALLS: i64 = 2_000;
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     (0..CALLS).for_each(|_| complete(skips_in_its_first_poll()));
     let Some((_, values)) = find(&snapshot(), "skips_in_its_first_poll") else { return };
@@ -611,7 +641,9 @@ fn called_often() {}
 
 #[test]
 fn a_call_of_polls_is_measured_although_its_mark_becomes_rare_meanwhile() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     let context = &mut Context::from_waker(Waker::noop());
     let mut calls: Vec<_> = (0..200).map(|_| Box::pin(in_flight_for_long())).collect();
@@ -638,7 +670,9 @@ fn inside_open() {
 
 #[test]
 fn an_estimate_is_complete_while_the_caller_is_open() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     seed(0);
     let during = still_open();
     let Some((mark, values)) = find(&during, "inside open") else { return };
@@ -732,7 +766,9 @@ fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64;
 
 #[test]
 fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
-    let _alone = alone::alone();
+    if !alone::has_own_process() {
+        return;
+    }
     for part in 0..4 {
         seed(part);
         let mut random = Random(part);

@@ -1,4 +1,4 @@
-//! Reports that are made to exhaust memory or time, or to have a file opened. With `PERFMARK_TEST_FULL`, they are four
+//! Reports that are made to exhaust memory or time, or to have a file opened. With `PERFMARK_TEST_FULL`, they are eight
 //! times as large.
 
 use std::ffi::CString;
@@ -29,7 +29,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
 
 /// That many at full length.
 fn many(count: usize) -> usize {
-    if env::var_os("PERFMARK_TEST_FULL").is_some() { count } else { count / 4 }
+    if env::var_os("PERFMARK_TEST_FULL").is_some() { count } else { count / 8 }
 }
 
 /// Runs the command with 160 MiB of memory and 20 seconds of CPU time.

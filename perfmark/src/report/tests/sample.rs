@@ -386,7 +386,7 @@ fn seeded() -> impl Iterator<Item = Snapshot> {
         state ^= state << 17;
         state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> (state % 64)
     };
-    let count = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 300 } else { 30 };
+    let count = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 300 } else { 15 };
     (0..count).map(move |_| {
         let events = [event("time", Unit::Ns, Read::Ticks), event("cycles", Unit::Count, Read::User)];
         let count = if any() % 2 == 0 { 1 } else { 2 };
