@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use alone::alone;
+use alone::has_own_process;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use executor::run;
 use perfmark::{Mark, perfmark, snapshot};
@@ -90,7 +90,9 @@ fn a_call_may_end_on_another_thread_after_its_own_thread_ended() {
     fn outlives_its_thread(pause: Pause<'_>) {
         pause.here();
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     on_another_thread(|| Work::paused(outlives_its_thread)).resume_to_end();
     assert_counts("outlives_its_thread", 1, 0);
     // Also on a thread that has never made a marked call.
@@ -107,7 +109,9 @@ fn a_call_may_end_after_a_new_thread_reused_the_memory_of_its_thread() {
     #[perfmark(time)]
     fn of_the_new_thread() {}
     const ROUNDS: u64 = 20;
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     for _ in 0..ROUNDS {
         let mut work = on_another_thread(|| Work::paused(reused));
         on_another_thread(move || {
@@ -128,7 +132,9 @@ fn a_call_that_ended_on_another_thread_is_not_in_flight_and_encloses_no_later_ca
             pause.here();
         }
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     on_another_thread(|| {
         let work = Work::paused(|pause| moves(Some(pause)));
         assert_eq!(find_mark("moves").in_flight, 1);
@@ -153,7 +159,9 @@ fn a_skipped_poll_may_end_on_another_thread_while_it_is_sampled() {
         std::future::ready(()).await;
         pause.here();
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     let sampling = match perfmark::Sampling::new().start() {
         Ok(sampling) => sampling,
         Err(why) => return println!("skipped: {why}"),
@@ -176,7 +184,9 @@ fn skipped_calls_that_ended_on_other_threads_free_the_frames_that_sampling_gives
     fn after_skipped() {}
     // More than a thread's stack of frames can hold.
     const MANY: u64 = 3_000;
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     let sampling = match perfmark::Sampling::new().start() {
         Ok(sampling) => sampling,
         Err(why) => return println!("skipped: {why}"),
@@ -204,7 +214,9 @@ fn calls_that_ended_on_other_threads_free_their_frames() {
     fn later() {}
     // More than a thread's stack of frames can hold.
     const MANY: u64 = 5_000;
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     let (to_other, works) = channel::<Work>();
     let (to_us, ended) = channel();
     thread::scope(|scope| {
@@ -245,7 +257,9 @@ fn a_call_that_its_thread_abandoned_counts_once_when_another_thread_ends_it() {
     fn above(pause: Pause<'_>) {
         pause.here();
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     on_another_thread(|| {
         let (mut first, mut second) = (Work::paused(below), Work::paused(above));
         let mut third = Work::paused(below);
@@ -271,7 +285,9 @@ fn a_call_that_returns_to_its_thread_is_measured() {
         pause.here();
         pause.here();
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     on_another_thread(|| {
         Work::paused(comes_back).resume_to_pause_elsewhere().resume_to_end();
     });
@@ -288,7 +304,9 @@ fn interleaved_coroutines_on_one_thread_are_measured_where_their_calls_nest() {
     fn crosses(pause: Pause<'_>) {
         pause.here();
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     on_another_thread(|| {
         for _ in 0..100 {
             let (mut outer, mut inner) = (Work::paused(nests), Work::paused(nests));
@@ -312,7 +330,9 @@ fn a_panic_may_end_a_call_on_another_thread() {
         pause.here();
         std::panic::resume_unwind(Box::new(()));
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     let work = Work::paused(|pause| {
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| unwinds_elsewhere(pause)));
         assert!(caught.is_err());
@@ -345,7 +365,9 @@ fn a_poll_may_end_on_another_thread() {
         assert!(poll(call.as_mut()).is_pending());
         assert!(poll(call.as_mut()).is_ready());
     }
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     // While its thread still runs, and after it has ended.
     Work::paused(|pause| run(polled(pause))).resume_to_end_elsewhere();
     assert_counts("polled", 1, 0);
@@ -369,7 +391,9 @@ fn calls_that_move_between_threads_are_counted_exactly() {
     const THREADS: usize = 4;
     // Each call has a stack, and a process may have about 65,000 mappings.
     let each: usize = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 5_000 } else { 2_000 };
-    let _alone = alone();
+    if !has_own_process() {
+        return;
+    }
     thread::scope(|scope| {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel::<(Work, u8)>()).unzip();
         for (n, works) in receivers.into_iter().enumerate() {

@@ -1,16 +1,8 @@
-//! Marks, their values, the filter and samplings belong to the process. Tests that need them for themselves run one at
-//! a time, or in processes of their own.
-#![allow(dead_code, reason = "each program uses one of both")]
+//! Marks, their values, the filter and samplings belong to the process. Tests that need them for themselves run in
+//! processes of their own.
 
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{env, thread};
-
-/// While it is held, no other test that asks for it runs.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Whether the calling test has this process for itself. If not, it has passed in a process of its own meanwhile, beside
 /// other tests.

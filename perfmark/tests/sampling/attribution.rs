@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use perfmark::{Sampling, Stacks, perfmark};
 
-use crate::alone::alone;
+use crate::alone;
 use crate::loops::{spin_seven, spin_three};
 use crate::sampled::{sampled, wait_until_sampled};
 

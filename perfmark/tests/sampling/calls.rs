@@ -7,7 +7,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use perfmark::{Budget, Sampling, perfmark};
 
-use crate::alone::alone;
+use crate::alone;
 use crate::loops::{about, spin_seven, spin_three};
 use crate::sampled::{sampled, until_sampled, until_samples, wait_until_sampled};
 

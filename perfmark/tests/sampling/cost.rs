@@ -5,7 +5,7 @@ use std::hint::black_box;
 use perfmark::{Sampling, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
 
-use crate::alone::alone;
+use crate::alone;
 use crate::loops::spin_seven;
 use crate::pages::touch;
 use crate::sampled::{sampled, until_sampled};

@@ -9,7 +9,7 @@ use std::{io, thread};
 
 use perfmark::{Report, Sampling, Stacks, perfmark};
 
-use crate::alone::alone;
+use crate::alone;
 use crate::loops::spin_seven;
 use crate::pages::touch;
 use crate::sampled::{sampled, until_sampled};

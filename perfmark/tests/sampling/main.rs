@@ -3,8 +3,6 @@
 //! Two loops have known addresses and shares, so that a sample in the wrong mark shows.
 #![cfg(all(feature = "sampling", target_os = "linux"))]
 
-#[path = "../alone/mod.rs"]
-mod alone;
 mod loops;
 mod pages;
 mod sampled;
@@ -14,3 +12,12 @@ mod calls;
 mod cost;
 mod limits;
 mod samplings;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Samplings belong to the process: while this is held, no other test that asks for it runs. In a process of its own,
+/// each test would read the program's unwind tables again.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

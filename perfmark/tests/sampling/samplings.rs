@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use perfmark::{Samples, Sampling, Stacks, perfmark};
 
-use crate::alone::alone;
+use crate::alone;
 use crate::loops::{spin_seven, spin_three};
 use crate::pages::touch;
 use crate::sampled::{collectors, sampled, wait_until_sampled};
