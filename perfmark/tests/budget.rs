@@ -11,7 +11,7 @@ mod alone;
 
 use std::thread;
 
-use alone::has_own_process;
+use alone::passed_in_own_process;
 use perfmark::{Budget, Filter, Mark, Snapshot, Values, budget, perfmark, set_budget, set_filter, snapshot};
 use process::Memory;
 
@@ -66,7 +66,7 @@ fn counted(n: u64) -> u64 {
 #[test]
 fn counts_stay_exact_on_all_threads_while_the_budget_changes() {
     const CALLS: u64 = 60_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let before = snapshot();
@@ -103,7 +103,7 @@ fn few(n: u64) -> u64 {
 
 #[test]
 fn a_mark_with_less_than_a_thousand_calls_is_measured_completely() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let before = snapshot();
@@ -123,7 +123,7 @@ fn rare(n: u64) -> u64 {
 
 #[test]
 fn dense_marks_are_measured_in_part_and_rare_ones_completely() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let before = snapshot();
@@ -162,7 +162,7 @@ async fn is_async() {
 #[test]
 fn every_of_a_mark_and_of_the_filter_takes_precedence_and_async_calls_are_measured_completely() {
     const CALLS: u64 = 7_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     set_filter(&Filter::default().every("budget::filtered", 5)).expect("there are slots");
@@ -218,7 +218,7 @@ fn sums_are_unbiased_whatever_the_load_and_self_adds_up() {
     /// In the first runs, the thread uses new memory for the marks, whose faults are in the open calls.
     const WARM_UP: usize = 20;
     let runs = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 60 } else { 30 };
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let _within = Within::percent(2.0);
@@ -272,7 +272,7 @@ fn sums_of_parts_equal_the_whole_while_the_budget_changes() {
         let counts = [mark.calls, mark.skipped, values.measured, values.weight, values.estimated];
         Some((counts, values.sum, values.total, values.self_sum))
     };
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let start = snapshot();

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use alone::has_own_process;
+use alone::passed_in_own_process;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use executor::run;
 use perfmark::{Mark, perfmark, snapshot};
@@ -90,7 +90,7 @@ fn a_call_may_end_on_another_thread_after_its_own_thread_ended() {
     fn outlives_its_thread(pause: Pause<'_>) {
         pause.here();
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     on_another_thread(|| Work::paused(outlives_its_thread)).resume_to_end();
@@ -109,7 +109,7 @@ fn a_call_may_end_after_a_new_thread_reused_the_memory_of_its_thread() {
     #[perfmark(time)]
     fn of_the_new_thread() {}
     const ROUNDS: u64 = 20;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     for _ in 0..ROUNDS {
@@ -132,7 +132,7 @@ fn a_call_that_ended_on_another_thread_is_not_in_flight_and_encloses_no_later_ca
             pause.here();
         }
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     on_another_thread(|| {
@@ -159,7 +159,7 @@ fn a_skipped_poll_may_end_on_another_thread_while_it_is_sampled() {
         std::future::ready(()).await;
         pause.here();
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let sampling = match perfmark::Sampling::new().start() {
@@ -184,7 +184,7 @@ fn skipped_calls_that_ended_on_other_threads_free_the_frames_that_sampling_gives
     fn after_skipped() {}
     // More than a thread's stack of frames can hold.
     const MANY: u64 = 3_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let sampling = match perfmark::Sampling::new().start() {
@@ -214,7 +214,7 @@ fn calls_that_ended_on_other_threads_free_their_frames() {
     fn later() {}
     // More than a thread's stack of frames can hold.
     const MANY: u64 = 5_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let (to_other, works) = channel::<Work>();
@@ -257,7 +257,7 @@ fn a_call_that_its_thread_abandoned_counts_once_when_another_thread_ends_it() {
     fn above(pause: Pause<'_>) {
         pause.here();
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     on_another_thread(|| {
@@ -285,7 +285,7 @@ fn a_call_that_returns_to_its_thread_is_measured() {
         pause.here();
         pause.here();
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     on_another_thread(|| {
@@ -304,7 +304,7 @@ fn interleaved_coroutines_on_one_thread_are_measured_where_their_calls_nest() {
     fn crosses(pause: Pause<'_>) {
         pause.here();
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     on_another_thread(|| {
@@ -330,7 +330,7 @@ fn a_panic_may_end_a_call_on_another_thread() {
         pause.here();
         std::panic::resume_unwind(Box::new(()));
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let work = Work::paused(|pause| {
@@ -365,7 +365,7 @@ fn a_poll_may_end_on_another_thread() {
         assert!(poll(call.as_mut()).is_pending());
         assert!(poll(call.as_mut()).is_ready());
     }
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     // While its thread still runs, and after it has ended.
@@ -391,7 +391,7 @@ fn calls_that_move_between_threads_are_counted_exactly() {
     const THREADS: usize = 4;
     // Each call has a stack, and a process may have about 65,000 mappings.
     let each: usize = if std::env::var_os("PERFMARK_TEST_FULL").is_some() { 5_000 } else { 2_000 };
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     thread::scope(|scope| {

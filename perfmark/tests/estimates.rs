@@ -15,7 +15,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{env, thread};
 
-use alone::has_own_process;
+use alone::passed_in_own_process;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
 use process::Memory;
@@ -70,7 +70,7 @@ fn phases(pages: usize) {
 
 #[test]
 fn a_change_of_the_measured_share_leaves_totals_true() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -115,7 +115,7 @@ fn inside_skipped() {
 #[test]
 fn a_skipped_callee_is_no_part_of_its_callers_self() {
     const CALLS: i64 = 6_100;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -143,7 +143,7 @@ fn slow_first(pages: usize) {
 #[test]
 fn a_threads_first_call_is_as_likely_to_be_measured_as_any_other() {
     const THREADS: i64 = 200;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     for thread in 0..THREADS {
@@ -166,7 +166,7 @@ fn periodic(pages: usize) {
 
 #[test]
 fn a_period_of_the_program_is_not_met_again_and_again() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -189,7 +189,7 @@ fn panics() {
 
 #[test]
 fn the_cost_of_an_unwound_call_is_reported_separately() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     (0..100).for_each(|_| catches());
@@ -212,7 +212,7 @@ async fn dropped() {
 
 #[test]
 fn the_cost_of_a_dropped_future_is_reported_separately() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     for _ in 0..10 {
@@ -240,7 +240,7 @@ fn goes_on_inside() -> Snapshot {
 
 #[test]
 fn the_cost_so_far_of_open_calls_is_reported_separately() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let values = |snapshot: &Snapshot, name: &str| {
@@ -274,7 +274,7 @@ fn measures_itself() -> [Snapshot; 3] {
 
 #[test]
 fn a_span_of_time_has_of_an_open_call_what_it_cost_in_that_span() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let [first, second, third] = measures_itself();
@@ -298,7 +298,7 @@ fn rarely_called() {
 
 #[test]
 fn a_measured_call_that_stands_for_calls_nobody_made_is_flagged() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let mut before = snapshot();
@@ -322,7 +322,7 @@ async fn polled_under_two_filters(pages: usize) {
 
 #[test]
 fn a_call_of_polls_counts_as_it_began() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let context = &mut Context::from_waker(Waker::noop());
@@ -365,7 +365,7 @@ fn text(n: usize) {
 fn self_is_right_and_adds_up_although_all_marks_are_thinned() {
     const DOCUMENTS: i64 = 40;
     const ELEMENTS: i64 = 1_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -430,7 +430,7 @@ fn in_rare_bursts() {
 #[test]
 fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
     const CALLS: i64 = 20_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let much = |_| much_of_its_own();
@@ -562,7 +562,7 @@ callers! {
 #[test]
 fn self_of_callers_is_right_whatever_is_thinned_inside() {
     const CALLS: i64 = 400;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let mut wrong = false;
@@ -595,7 +595,7 @@ fn on_a_short_thread() {
 #[test]
 fn a_thread_without_bursts_knows_what_threads_before_it_learned() {
     const THREADS: u64 = 400;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     reset();
@@ -622,7 +622,7 @@ async fn skips_in_its_first_poll() {
 #[test]
 fn an_estimate_in_any_poll_flags_the_call() {
     const CALLS: i64 = 2_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -642,7 +642,7 @@ fn called_often() {}
 
 #[test]
 fn a_call_of_polls_is_measured_although_its_mark_becomes_rare_meanwhile() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -671,7 +671,7 @@ fn inside_open() {
 
 #[test]
 fn an_estimate_is_complete_while_the_caller_is_open() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     seed(0);
@@ -767,7 +767,7 @@ fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64;
 
 #[test]
 fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     for part in 0..4 {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::task::{Context, Poll, Waker};
 use std::{future, thread};
 
-use alone::has_own_process;
+use alone::passed_in_own_process;
 use perfmark::{Filter, Mark, Snapshot, perfmark, set_filter, snapshot, threads};
 
 /// Rounds of each thread: few under an interpreter.
@@ -84,7 +84,7 @@ fn assert_complete(mark: &Mark) {
 
 #[test]
 fn a_snapshot_has_every_ended_call_and_no_unbegun_one_while_threads_start_and_end() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     set_filter(&Filter::default()).expect("slots for settings");
@@ -133,7 +133,7 @@ fn stopped_by_filter() {}
 
 #[test]
 fn no_call_is_lost_while_filters_change() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let filters =
@@ -173,7 +173,7 @@ fn a_thread_reports_its_own_calls_only_and_none_of_ended_threads() {
     let calls = |marks: &[Mark], name: &str| -> u64 {
         marks.iter().filter(|mark| mark.name == name).map(|mark| mark.calls).sum()
     };
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     set_filter(&Filter::default()).expect("slots for settings");

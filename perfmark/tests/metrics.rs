@@ -8,7 +8,7 @@ mod program;
 
 use std::collections::BTreeMap;
 
-use alone::has_own_process;
+use alone::passed_in_own_process;
 use perfmark::{Filter, Metrics, perfmark, snapshot};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -57,7 +57,7 @@ fn work(times: u32) {
 
 #[test]
 fn a_scrape_has_each_marks_counts_sums_and_buckets() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let registry = registry(Metrics::default());
@@ -109,7 +109,7 @@ fn a_scrape_has_each_marks_counts_sums_and_buckets() {
 
 #[test]
 fn counters_never_fall_and_labels_are_bounded() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let registries =
@@ -149,7 +149,7 @@ fn counters_never_fall_and_labels_are_bounded() {
 
 #[test]
 fn a_service_chooses_its_marks() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let registry = registry(Metrics::default().marks(&Filter::default().on("*::measured")));
@@ -162,7 +162,7 @@ fn a_service_chooses_its_marks() {
 #[test]
 fn a_child_forked_during_a_scrape_reports_its_own_calls_only() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let registry = registry(Metrics::default());

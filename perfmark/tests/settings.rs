@@ -12,13 +12,13 @@ use std::{future, thread};
 
 use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
 
-/// Whether the test has this process for itself, without a filter.
-fn has_own_process() -> bool {
-    let has_own = alone::has_own_process();
-    if has_own {
+/// The same as [`alone::passed_in_own_process`]; if not, without a filter of another test.
+fn passed_in_own_process() -> bool {
+    let passed = alone::passed_in_own_process();
+    if !passed {
         set_filter(&Filter::default()).expect("slots for settings");
     }
-    has_own
+    passed
 }
 
 fn apply(filter: &str) {
@@ -41,7 +41,7 @@ fn turned_off() {}
 
 #[test]
 fn a_mark_counts_nothing_while_it_is_off_and_continues_when_it_is_on() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     turned_off();
@@ -67,7 +67,7 @@ fn not_selected() {}
 
 #[test]
 fn a_filter_that_turns_on_one_mark_turns_off_all_others() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     apply("*::selected=on");
@@ -96,7 +96,7 @@ fn turned_off_inside() {}
 
 #[test]
 fn a_call_in_flight_finishes_under_its_old_settings() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     turns_itself_off();
@@ -110,7 +110,7 @@ fn sampled_by_filter() {}
 
 #[test]
 fn the_filter_sets_the_share_of_measured_calls() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let call = |times: u32| (0..times).for_each(|_| sampled_by_filter());
@@ -134,7 +134,7 @@ fn events_by_filter() {
 
 #[test]
 fn the_filter_sets_the_events_and_earlier_values_are_kept() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     events_by_filter();
@@ -168,7 +168,7 @@ fn switched_under_two() {}
 #[test]
 fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
     const CALLS: u64 = 20_000;
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let done = AtomicBool::new(false);
@@ -223,7 +223,7 @@ async fn set_while_waiting() {
 
 #[test]
 fn settings_may_change_between_the_polls_of_an_async_call() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     for filters in [["off", ""], ["*=every:2", "*=page-faults"], ["", "off"], ["off", "off"]] {
@@ -251,7 +251,7 @@ fn generic<T: Default>() -> T {
 
 #[test]
 fn the_filter_distinguishes_the_types_of_a_generic_function() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     apply("*::by_type<u8>=on");

@@ -6,7 +6,7 @@ mod alone;
 use std::hint::black_box;
 use std::thread;
 
-use alone::has_own_process;
+use alone::passed_in_own_process;
 use perfmark::{Mark, Snapshot, Values, perfmark, snapshot};
 
 #[perfmark(time, page_faults)]
@@ -65,7 +65,7 @@ fn assert_sound(values: &Values) {
 
 #[test]
 fn a_snapshot_and_its_difference_to_a_later_one_add_up_to_the_later_one() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     some_work(3);
@@ -97,7 +97,7 @@ fn a_snapshot_and_its_difference_to_a_later_one_add_up_to_the_later_one() {
 
 #[test]
 fn a_later_snapshot_or_one_of_another_process_is_not_subtracted() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     let (before, after) = (snapshot(), {
@@ -118,7 +118,7 @@ fn a_later_snapshot_or_one_of_another_process_is_not_subtracted() {
 
 #[test]
 fn snapshots_of_several_processes_are_merged() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     some_work(5);
@@ -182,7 +182,7 @@ fn merged_snapshots_of_several_versions_of_perfmark_say_so() {
 
 #[test]
 fn calls_of_a_process_that_lacked_an_event_are_unmeasured_in_it() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     some_work(5);
@@ -280,7 +280,7 @@ fn running_threads_are_reported_one_by_one_and_ended_ones_together() {
 
 #[test]
 fn impossible_snapshots_cause_no_panic() {
-    if !has_own_process() {
+    if passed_in_own_process() {
         return;
     }
     some_work(2);

@@ -61,7 +61,7 @@ pub struct Snapshot {
     #[cfg_attr(feature = "serde", serde(default))]
     pub call_graph_lacks: u64,
     /// Where the program was at regular moments, by the event and rate of sampling; empty if it was not sampled.
-    /// Without the features `sampling` and `serde`, a program gets no samples: arithmetic and reports ignore this then.
+    /// With neither `sampling` nor `serde`, a program gets no samples: arithmetic and reports ignore this then.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "serde_format::samples"))]
     pub samples: Vec<Samples>,
     /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads
@@ -70,7 +70,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The samples, for code that a program without the features `sampling` and `serde` need not have.
+    /// The samples, for code that a program with neither `sampling` nor `serde` need not have.
     #[inline]
     pub(crate) fn sampled(&self) -> &[Samples] {
         possible(&self.samples)

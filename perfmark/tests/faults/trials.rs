@@ -1,4 +1,4 @@
-//! The trials: faults with endings, started in a folder of its own, and compared with what the program counted.
+//! The trials: faults with endings, each started in a folder of its own, and compared with what the program counted.
 
 use std::ffi::OsString;
 use std::fs;

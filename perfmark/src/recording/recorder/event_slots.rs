@@ -114,8 +114,8 @@ impl EventSlot {
         }
     }
 
-    /// Whether the fast path reads the event.
-    pub(super) fn is_on_fast_path(&self) -> bool {
+    /// Whether calls with the event may take the fast path.
+    pub(crate) fn is_on_fast_path(&self) -> bool {
         match self.source {
             Source::Ticks | Source::OffCpu { .. } => true,
             Source::Counter { read_method, .. } => read_method == ReadMethod::User,

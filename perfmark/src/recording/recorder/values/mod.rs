@@ -1,4 +1,4 @@
-//! What a thread's calls have cost so far, apart from what exit computes on the fast path.
+//! What a thread's calls have cost so far, apart from what exit computes.
 
 pub(crate) mod off_cpu;
 pub(crate) mod exclude_work;
