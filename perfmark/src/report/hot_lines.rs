@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
@@ -57,19 +58,29 @@ pub(super) struct HotLines<'a> {
 impl<'a> HotLines<'a> {
     /// `reads_sources` adds the text of lines.
     pub(super) fn new(snapshot: &'a Snapshot, reads_sources: bool) -> Self {
-        let (mut samples, mut known_roots) = (Vec::new(), Vec::new());
+        let mut this = Self {
+            snapshot,
+            samples: Vec::new(),
+            roots: Vec::new(),
+            sources: SourceLines::new(snapshot, reads_sources),
+        };
         if !snapshot.sampled().is_empty() {
             let by_mark = snapshot.sampled().iter().map(|samples| snapshot.samples_by_mark(samples));
-            samples = by_mark.zip(events(snapshot.sampled())).collect();
-            known_roots = roots(snapshot);
+            this.samples = by_mark.zip(events(snapshot.sampled())).collect();
+            this.roots = roots(snapshot);
         }
-        Self { snapshot, samples, roots: known_roots, sources: SourceLines::new(snapshot, reads_sources) }
+        this
+    }
+
+    /// The indices of `samples`. The compiler knows if there can be none, and leaves out the code for them.
+    fn indices(&self) -> Range<usize> {
+        0..self.snapshot.sampled().len()
     }
 
     /// The hottest lines of a mark.
     pub(super) fn of(&mut self, mark: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        for at in 0..self.snapshot.sampled().len() {
+        for at in self.indices() {
             let (samples, event) = &self.samples[at];
             let (all, event) = (samples.of_mark(Some(mark)), event.clone());
             let lines = with_one_probe(samples.hot_lines(Some(mark)));
@@ -90,7 +101,7 @@ impl<'a> HotLines<'a> {
     /// The samples outside of all marks, of each event that has some.
     pub(super) fn outside(&mut self) -> Vec<Outside> {
         let mut all_outside = Vec::new();
-        for at in 0..self.snapshot.sampled().len() {
+        for at in self.indices() {
             let (samples, event) = &self.samples[at];
             let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
             let all = samples.taken();

@@ -175,7 +175,7 @@ impl<T: Json> Json for [T] {
 
 impl<T: Json> Json for Vec<T> {
     fn write(&self, out: &mut Writer) {
-        out.list(self);
+        self.as_slice().write(out);
     }
 }
 
