@@ -21,6 +21,7 @@ pub(crate) struct Arguments {
 /// The events that perfmark defines.
 const OWN: &[(&str, &str)] = &[
     ("time", "nanoseconds, from the processor's tick counter"),
+    ("on_cpu", "nanoseconds in which the thread was on a CPU"),
     ("off_cpu", "nanoseconds in which the thread was not on a CPU"),
     ("blocked", "the part of off_cpu in which the thread waited"),
     ("preempted", "the part of off_cpu in which the kernel ran another thread"),

@@ -105,7 +105,7 @@ fn unknown(name: &str) -> String {
     }
     let known = match &spelling::similar(name, WORDS)[..] {
         [] => {
-            "events are `time`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`"
+            "events are `time`, `on_cpu`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`"
                 .to_owned()
         }
         similar => format!("similar names are `{}`", similar.join("`, `")),
@@ -188,6 +188,7 @@ mod tests {
         let names = generic.chain(CacheEvent::all().map(|event| event.to_string()));
         let others = [
             "time",
+            "on-cpu",
             "off-cpu",
             "blocked",
             "preempted",
@@ -225,7 +226,7 @@ mod tests {
             ("pagefaults", "page_faults"),
             ("llc_lods", "LLC_loads"),
             ("walltime", "time"),
-            ("CpuTime", "task_clock"),
+            ("CpuTime", "on_cpu"),
         ] {
             for args in [wrong.to_owned(), format!("{wrong:?}"), format!("\"{wrong}:u\"")] {
                 let message = events(&args).expect_err("misspelt");

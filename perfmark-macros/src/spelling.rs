@@ -6,12 +6,12 @@
 use perfmark_rdpmc::{CacheEvent, Hardware, Software, difference, nearest};
 
 /// The events that perfmark defines itself.
-pub(crate) const OWN_EVENTS: [&str; 5] = ["time", "off_cpu", "blocked", "preempted", "suspended"];
+pub(crate) const OWN_EVENTS: [&str; 6] = ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended"];
 
 /// Words for an event that are not similar to its name.
 const SYNONYMS: &[(&str, &str)] = &[
     ("context_switch", "context_switches"),
-    ("cpu_time", "task_clock"),
+    ("cpu_time", "on_cpu"),
     ("ctx_switches", "context_switches"),
     ("duration", "time"),
     ("elapsed", "time"),
@@ -25,7 +25,7 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("mispredicts", "branch_misses"),
     ("nanoseconds", "time"),
     ("real_time", "time"),
-    ("thread_time", "task_clock"),
+    ("thread_time", "on_cpu"),
     ("wait_time", "off_cpu"),
     ("waiting", "off_cpu"),
     ("wall", "time"),

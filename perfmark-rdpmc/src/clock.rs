@@ -87,6 +87,29 @@ impl Clock {
         let elapsed = now.instant.zip(self.instant).map_or(Duration::ZERO, |(now, start)| now.duration_since(start));
         elapsed.as_nanos() as f64 / now.ticks.wrapping_sub(self.ticks).max(1) as f64
     }
+
+    /// The ticks in so many nanoseconds, by the ticks and the time since the start. Unlike
+    /// [`nanoseconds_per_tick`](Self::nanoseconds_per_tick), it never waits; so its error is that of two readings of
+    /// the monotonic clock (about 50 ns), as a share of the time since the start. It takes one reading. If the clock
+    /// stands still, the number is returned.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::clock::{Clock, ticks};
+    ///
+    /// let (clock, before) = (Clock::start(), ticks());
+    /// let elapsed = clock.elapsed();
+    /// println!("{} ticks in {elapsed:?}, {} read", clock.ticks_in(elapsed.as_nanos() as u64), ticks() - before);
+    /// ```
+    #[must_use]
+    pub fn ticks_in(&self, nanoseconds: u64) -> u64 {
+        let elapsed = self.elapsed().as_nanos();
+        // A script's ticks are nanoseconds.
+        if elapsed == 0 || cfg!(perfmark_scripted) {
+            return nanoseconds;
+        }
+        let ticks = u128::from(nanoseconds).saturating_mul(self.elapsed_ticks().into()) / elapsed;
+        u64::try_from(ticks).unwrap_or(u64::MAX)
+    }
 }
 
 /// Whether the ticks of different CPUs agree, according to the kernel. On x86 the kernel lists `tsc` among its clock

@@ -127,6 +127,14 @@ impl OffCpu {
         lock == self.seen.replace(lock) || self.read_records()
     }
 
+    /// A number that each context switch changes. For perfmark's recorder only; not covered by this crate's stability
+    /// promise.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lock(&self) -> u32 {
+        self.ring.lock()
+    }
+
     /// Whether the thread was not switched since the last [`catch_up`](Self::catch_up).
     pub(crate) fn is_caught_up(&self) -> bool {
         self.ring.lock() == self.seen.get()

@@ -279,12 +279,13 @@ fn program() -> String {
 
 /// Whether the event's values are ticks.
 fn is_in_ticks(what: &EventSpec) -> bool {
-    matches!(what, EventSpec::Time | EventSpec::Suspended)
+    matches!(what, EventSpec::Time | EventSpec::OnCpu | EventSpec::Suspended)
 }
 
 fn name(what: &EventSpec) -> String {
     match what {
         EventSpec::Time => "time".into(),
+        EventSpec::OnCpu => "on_cpu".into(),
         EventSpec::OffCpu(kind) => kind.name().into(),
         EventSpec::Suspended => "suspended".into(),
         EventSpec::Counter(event) => event.to_string(),
@@ -294,7 +295,7 @@ fn name(what: &EventSpec) -> String {
 
 fn event(entry: &Entry, units: &Units) -> snapshot::Event {
     let unit = match &entry.spec {
-        EventSpec::Time | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
+        EventSpec::Time | EventSpec::OnCpu | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
         EventSpec::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };
@@ -302,7 +303,7 @@ fn event(entry: &Entry, units: &Units) -> snapshot::Event {
         _ if !units.are_known(entry) => {
             (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
         }
-        Entry { spec, .. } if is_in_ticks(spec) => (Read::Ticks, None),
+        Entry { spec: EventSpec::Time | EventSpec::Suspended, .. } => (Read::Ticks, None),
         Entry { user: 1.., .. } => (Read::User, None),
         Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),
@@ -425,7 +426,7 @@ fn mark_values(
     }
     let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
     let values: Vec<Values> = values.collect();
-    let time = values.iter().find(|values| values.event == "time");
+    let time = values.iter().find(|values| matches!(&*values.event, "time" | "on_cpu"));
     snapshot::Mark {
         overhead_ns: time.map(|time| (time.measured + totals.unwound).saturating_mul(time.overhead.total)),
         name: mark.name.into(),

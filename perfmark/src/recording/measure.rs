@@ -121,6 +121,7 @@ pub(crate) struct Meter {
 #[allow(clippy::large_enum_variant, reason = "there are few, for a short time")]
 enum Source {
     Ticks,
+    OnCpu(OffCpu),
     OffCpu(OffCpu, OffCpuKind),
     Counter(Counter),
 }
@@ -129,6 +130,7 @@ impl Source {
     fn reading(&self) -> Option<EventReading> {
         match self {
             Self::Ticks => Some(EventReading::of_ticks()),
+            Self::OnCpu(switches) => Some(EventReading::of_on_cpu(switches)),
             Self::OffCpu(off_cpu, kind) => Some(EventReading::of_off_cpu(off_cpu, *kind)),
             Self::Counter(counter) => EventReading::of_counter(counter),
         }
@@ -152,14 +154,17 @@ impl Span {
 impl Meter {
     pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
         let check = || counter_access::check().map_err(|why| MeasureError(format!("{name}: {why}")));
+        let switches = || check().and_then(|()| OffCpu::open().map_err(|why| MeasureError(why.to_string())));
         match EventSpec::own(name) {
             Some(EventSpec::Time) => {
                 return Ok(Self { event: name.into(), unit: Unit::Ns, source: Source::Ticks });
             }
+            Some(EventSpec::OnCpu) => {
+                return Ok(Self { event: "on_cpu".into(), unit: Unit::Ns, source: Source::OnCpu(switches()?) });
+            }
             Some(EventSpec::OffCpu(kind)) => {
-                check()?;
-                let off_cpu = OffCpu::open().map_err(|why| MeasureError(why.to_string()))?;
-                return Ok(Self { event: kind.name().into(), unit: Unit::Ns, source: Source::OffCpu(off_cpu, kind) });
+                let source = Source::OffCpu(switches()?, kind);
+                return Ok(Self { event: kind.name().into(), unit: Unit::Ns, source });
             }
             Some(EventSpec::Suspended) => {
                 let why = format!("{name}: only calls of async functions have time between polls; leave it out");
@@ -205,7 +210,7 @@ impl Meter {
 
     /// The factor from the raw count to the event's unit; `None` if they are the same.
     pub(crate) fn scale(&self) -> Option<f64> {
-        matches!(self.source, Source::Ticks).then(start::nanoseconds_per_tick)
+        matches!(self.source, Source::Ticks | Source::OnCpu(_)).then(start::nanoseconds_per_tick)
     }
 
     #[cfg(feature = "criterion")]

@@ -86,6 +86,11 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     }
 }
 
+/// The ticks on a CPU of a thread that was off it for so many nanoseconds in these ticks, which end now.
+pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> u64 {
+    if off_ns == 0 { ticks } else { ticks.saturating_sub(clock().ticks_in(off_ns)) }
+}
+
 /// Converts a value to the event's unit; `scale` turns ticks into nanoseconds.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
 pub(crate) fn in_units(value: u64, scale: Option<f64>) -> u64 {

@@ -10,6 +10,8 @@ use perfmark_rdpmc::{Error, Event, Machine, OffCpu, OffCpuTime};
 pub(crate) enum EventSpec {
     /// Ticks.
     Time,
+    /// Ticks in which the thread was on a CPU.
+    OnCpu,
     /// Time that the thread was not on a CPU.
     OffCpu(OffCpuKind),
     /// Ticks between the polls of an async call.
@@ -71,6 +73,7 @@ impl EventSpec {
     pub(crate) fn own(name: &str) -> Option<Self> {
         match name {
             "time" => return Some(Self::Time),
+            "on_cpu" | "on-cpu" => return Some(Self::OnCpu),
             "suspended" => return Some(Self::Suspended),
             _ => {}
         }
@@ -79,7 +82,7 @@ impl EventSpec {
     }
 
     /// The names of perfmark's own events.
-    const OWN: [&str; 5] = ["time", "off_cpu", "blocked", "preempted", "suspended"];
+    const OWN: [&str; 6] = ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended"];
 
     /// Parses a name from a user. A name that is unknown on this machine is an error. An event that is refused for
     /// another reason is not: the report explains it.

@@ -17,6 +17,8 @@ pub type EventIndex = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     Ticks,
+    /// Ticks, less all time off the CPU.
+    OnCpu,
     /// All time off the CPU, or the part that was blocked, or preempted.
     OffCpu(usize),
     Counter(Kind),
@@ -24,6 +26,7 @@ pub enum Source {
 
 pub const EVENTS: &[(&str, Source)] = &[
     ("time", Source::Ticks),
+    ("on_cpu", Source::OnCpu),
     ("off_cpu", Source::OffCpu(0)),
     ("blocked", Source::OffCpu(1)),
     ("preempted", Source::OffCpu(2)),
@@ -178,8 +181,12 @@ marks! {
     tco tco_every tco_fence tco_poll tco_poll_every tco_poll_fence: time cycles off_cpu;
     tcmo tcmo_every tcmo_fence tcmo_poll tcmo_poll_every tcmo_poll_fence: time cycles cache_misses off_cpu;
     cmo cmo_every cmo_fence cmo_poll cmo_poll_every cmo_poll_fence: cycles cache_misses off_cpu;
+    n n_every n_fence n_poll n_poll_every n_poll_fence: on_cpu;
+    no no_every no_fence no_poll no_poll_every no_poll_fence: on_cpu off_cpu;
+    nc nc_every nc_fence nc_poll nc_poll_every nc_poll_fence: on_cpu cycles;
     tob tob_every tob_fence tob_poll tob_poll_every tob_poll_fence: time off_cpu blocked;
     tobp tobp_every tobp_fence tobp_poll tobp_poll_every tobp_poll_fence: time off_cpu blocked preempted;
+    tn tn_every tn_fence tn_poll tn_poll_every tn_poll_fence: time on_cpu;
     p p_every p_fence p_poll p_poll_every p_poll_fence: page_faults;
     cpm cpm_every cpm_fence cpm_poll cpm_poll_every cpm_poll_fence: cycles page_faults minor_faults;
     all all_every all_fence all_poll all_poll_every all_poll_fence:

@@ -186,6 +186,7 @@ impl Thread {
         let of = |value| Moment { value, enabled, running: enabled, is_off: false, has_times: false };
         match EVENTS[event].1 {
             Source::Ticks => of(now),
+            Source::OnCpu => of(enabled),
             Source::OffCpu(kind) => of(self.off_cpu[kind]),
             Source::Counter(kind) => {
                 let Counter { value, off, off_since } = *self.counter(kind);

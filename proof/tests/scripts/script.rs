@@ -103,8 +103,8 @@ impl Script {
         // Many scripts have one mark, because threads whose marks have the same events have hooks of their own.
         let others = if is_async(&(seed as usize % MARKS.len())) { 1 } else { random.of(&[0, 0, 1, 2]) };
         let others: Vec<u64> = (0..others).map(|_| random.below(MARKS.len() as u64)).collect();
-        // The last ones have events that the kernel reads, and so no fast hooks.
-        let usable = if mode == Mode::ReadingsCount { MARKS.len() - 3 * FORMS } else { MARKS.len() };
+        // The last ones have no fast hooks.
+        let usable = if mode == Mode::ReadingsCount { MARKS.len() - 4 * FORMS } else { MARKS.len() };
         let marks = others.into_iter().chain([seed]).map(|mark| mark as usize % usable);
         // Calls of several polls are not compared to that precision.
         let marks = marks.map(|mark| if mode == Mode::ReadingsCount { mark / FORMS * FORMS + mark % 3 } else { mark });

@@ -2,14 +2,17 @@
 
 use perfmark_rdpmc::{Counter, Delta, OffCpu, OffCpuReading, Reading, clock};
 
+use crate::recording::start;
 use crate::settings::OffCpuKind;
 
-/// The value of an event at one moment: of a counter, of the tick counter for `time`, or of the time off the CPU.
+/// The value of an event at one moment: of a counter, of the tick counter for `time`, of the time off the CPU, or of both.
 ///
 /// Recorded calls do not use it: they hold a [`Region`](perfmark_rdpmc::Region) in their frame, which costs less.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EventReading {
     Ticks(u64),
+    /// Ticks, and the time off the CPU.
+    OnCpu(u64, OffCpuReading),
     Counter(Reading),
     OffCpu(OffCpuReading, OffCpuKind),
     /// Of an event that does not occur while a thread runs.
@@ -26,6 +29,11 @@ impl EventReading {
         counter.read().ok().map(Self::Counter)
     }
 
+    pub(crate) fn of_on_cpu(switches: &OffCpu) -> Self {
+        let (ticks, off) = switches.read_with(|| (), || (), || (clock::ticks(), switches.read()));
+        Self::OnCpu(ticks, off)
+    }
+
     pub(crate) fn of_off_cpu(switches: &OffCpu, kind: OffCpuKind) -> Self {
         Self::OffCpu(switches.read(), kind)
     }
@@ -35,6 +43,10 @@ impl EventReading {
         match (before, self) {
             // Ticks run backwards on CPUs whose tick counters differ. That is no time.
             (Self::Ticks(before), Self::Ticks(now)) => now.checked_sub(before).map_or(Delta::Unmeasured, Delta::Exact),
+            (Self::OnCpu(before, off_before), Self::OnCpu(now, off_now)) => {
+                let ticks = now.checked_sub(before).zip(off_now.since(&off_before));
+                ticks.map_or(Delta::Unmeasured, |(ticks, off)| Delta::Exact(start::on_cpu(ticks, off.total())))
+            }
             (Self::Counter(before), Self::Counter(now)) => now.since(&before),
             (Self::OffCpu(before, kind), Self::OffCpu(now, _)) => {
                 now.since(&before).map_or(Delta::Unmeasured, |time| Delta::Exact(kind.of(time)))

@@ -57,6 +57,8 @@ impl Deref for EventSlots {
 )]
 pub(crate) enum Source {
     Ticks,
+    /// Ticks, less the thread's time off the CPU.
+    OnCpu(Rc<OffCpu>),
     /// Ticks between polls. The entry and exit of a poll add them.
     Suspended,
     /// All slots of the thread share its context switches.
@@ -86,7 +88,7 @@ impl EventSlot {
     pub(crate) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
-            Source::Ticks | Source::Suspended | Source::OffCpu { .. } => None,
+            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } => None,
         }
     }
 
@@ -94,22 +96,33 @@ impl EventSlot {
     pub(crate) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
-            Source::Ticks | Source::Suspended | Source::OffCpu { .. } => None,
+            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } => None,
         }
     }
 
+    /// Whether it needs nothing but the tick counter.
     pub(crate) fn is_ticks(&self) -> bool {
         matches!(self.source, Source::Ticks)
+    }
+
+    /// Whether entry and exit read the tick counter for it.
+    pub(crate) fn reads_ticks(&self) -> bool {
+        matches!(self.source, Source::Ticks | Source::OnCpu(_))
+    }
+
+    /// Whether it is time off the CPU, or a part of it.
+    pub(crate) fn is_off_cpu(&self) -> bool {
+        matches!(self.source, Source::OffCpu { .. })
     }
 
     pub(crate) fn is_suspended(&self) -> bool {
         matches!(self.source, Source::Suspended)
     }
 
-    /// The thread's context switches, if the event is time off the CPU.
+    /// The thread's context switches, if the event depends on them.
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
         match &self.source {
-            Source::OffCpu { switches, .. } => Some(switches),
+            Source::OnCpu(switches) | Source::OffCpu { switches, .. } => Some(switches),
             Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
         }
     }
@@ -117,7 +130,7 @@ impl EventSlot {
     /// Whether calls with the event may take the fast path.
     pub(crate) fn is_on_fast_path(&self) -> bool {
         match self.source {
-            Source::Ticks | Source::OffCpu { .. } => true,
+            Source::Ticks | Source::OnCpu(_) | Source::OffCpu { .. } => true,
             Source::Counter { read_method, .. } => read_method == ReadMethod::User,
             Source::Suspended => false,
         }
@@ -127,6 +140,7 @@ impl EventSlot {
     pub(crate) fn reading(&self) -> Option<EventReading> {
         match &self.source {
             Source::Ticks => Some(EventReading::of_ticks()),
+            Source::OnCpu(switches) => Some(EventReading::of_on_cpu(switches)),
             // A thread that runs a call's code does not suspend it.
             Source::Suspended => Some(EventReading::Nothing),
             Source::Counter { counter, .. } => EventReading::of_counter(counter),
@@ -149,7 +163,7 @@ impl EventSlots {
     /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
     /// left out. If none is available, the result is the slot of `time`.
     ///
-    /// `time` comes first, then the counters in the order in which they were opened, then the times off the CPU and
+    /// `time` comes first, then `on_cpu`, then the counters in the order in which they were opened, then the times off the CPU and
     /// between polls. So the same events in another order give the same set.
     pub(crate) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
         let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
@@ -162,9 +176,10 @@ impl EventSlots {
         }
         let kind = |slot: &EventSlot| match slot.source {
             Source::Ticks => 0,
-            Source::Counter { .. } => 1,
-            Source::OffCpu { .. } => 2,
-            Source::Suspended => 3,
+            Source::OnCpu(_) => 1,
+            Source::Counter { .. } => 2,
+            Source::OffCpu { .. } => 3,
+            Source::Suspended => 4,
         };
         sort_by_key(&mut set, |&index| (kind(&self[index]), index));
         // Two names can mean the same event.
@@ -231,7 +246,10 @@ impl EventSlots {
         let opened = match spec {
             EventSpec::Time => return Some(Source::Ticks),
             EventSpec::Suspended => return Some(Source::Suspended),
-            EventSpec::OffCpu(kind) => return self.open_off_cpu(*kind, id, events),
+            EventSpec::OnCpu => return self.open_switches(id, events).map(Source::OnCpu),
+            EventSpec::OffCpu(kind) => {
+                return self.open_switches(id, events).map(|switches| Source::OffCpu { switches, kind: *kind });
+            }
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
@@ -276,14 +294,14 @@ impl EventSlots {
     }
 
     /// Opens the thread's context switches, unless another event has opened them, and notes the result for the report.
-    fn open_off_cpu(&mut self, kind: OffCpuKind, id: EventId, events: &Events) -> Option<Source> {
+    fn open_switches(&mut self, id: EventId, events: &Events) -> Option<Rc<OffCpu>> {
         if let Err(why) = counter_access::check() {
             return refuse(id, events, || why.to_owned());
         }
         match self.switches.get_or_insert_with(|| OffCpu::open().map(Rc::new)) {
             Ok(switches) => {
                 events.with(id, |entry| entry.user += 1);
-                Some(Source::OffCpu { switches: Rc::clone(switches), kind })
+                Some(Rc::clone(switches))
             }
             Err(error) => refuse(id, events, || error.reason().to_owned()),
         }
@@ -327,7 +345,7 @@ impl Drop for EventSlots {
     }
 }
 
-fn refuse(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Option<Source> {
+fn refuse<T>(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Option<T> {
     events.with(event, |entry| {
         entry.refused += 1;
         entry.why_refused.get_or_insert_with(why);

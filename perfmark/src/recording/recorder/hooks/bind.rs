@@ -32,18 +32,19 @@ pub(crate) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
 /// Whether all events of a set are read in user space and together.
 fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
     let counters = set.events().filter_map(|event| event.slot().counter()).count();
+    let ticks = set.events().filter(|event| event.slot().reads_ticks()).count();
     set.events().all(|event| event.slot().is_on_fast_path())
         && set.len() <= FAST_EVENTS
+        && ticks <= 1
         && (counters <= 1 || CounterSet::is_supported())
         && !(tracks_overhead && slots > FAST_EVENT_SLOTS)
 }
 
 /// The fast hooks of a set with at most [`FAST_EVENTS`]. `None` if it has off-CPU events only.
 fn hooks_of<P: HookParams>(set: &EventSet) -> Option<Hooks> {
-    let off_cpu = set.off_cpu_events().len();
-    Some(match (set.len() - off_cpu, set.time().is_some()) {
+    Some(match (set.len() - set.off_cpu_events().len(), set.has_ticks()) {
         (1, false) => hooks::<P, 1, 1, false>(),
-        (1, true) if off_cpu > 0 => hooks::<P, 1, 0, true>(),
+        (1, true) if set.switches().is_some() => hooks::<P, 1, 0, true>(),
         (1, true) => hooks::<P, 1, 0, false>(),
         (2, false) => hooks::<P, 2, 2, false>(),
         (2, true) => hooks::<P, 2, 1, false>(),

@@ -249,9 +249,9 @@ pub(crate) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
     }
     set.split_locks(frame);
     // Counters in user space are read first, so that they do not count the other readings.
-    let time = with_off_cpu(set.switches(), stack, || set.time().and_then(|event| event.end(frame)));
+    let ticks = with_off_cpu(set.switches(), stack, || set.ticks());
     for event in set.events() {
-        let value = if event.slot().is_ticks() { time } else { event.end(frame) };
+        let value = if event.slot().reads_ticks() { event.ticks_until(ticks, frame) } else { event.end(frame) };
         if let Some(value) = value {
             frame.set_counted(event.n, Delta::Exact(value));
         } else if event.slot().counter().is_none() {
@@ -315,7 +315,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
             Some(cost) => cost.add_unwound(events, is_nested),
             None if is_unwound => {}
             None => {
-                if event.slot().switches().is_some() {
+                if event.slot().is_off_cpu() {
                     // On the fast path, calls around would take it to be 0.
                     store_off_cpu(&recorder.stack);
                 }

@@ -69,7 +69,7 @@ pub(crate) fn measure(
 ) -> Option<MeasuredOverhead> {
     let mut overhead = measure_all(key, slots, calls, thread)?;
     // A probe does not block. What the loops show is the work of other threads.
-    overhead.clear(&key.set, |slot| slots[slot].switches().is_some());
+    overhead.clear(&key.set, |slot| slots[slot].is_off_cpu());
     if let Ok(cache) = CACHE.get() {
         lock(cache).push((key.clone(), overhead.clone()));
     }

@@ -15,6 +15,7 @@ use crate::recording::mark::{CallMode, Measured};
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlot, EventSlots, Source};
 use crate::recording::sampling::SampledThread;
 use crate::recording::start;
+use crate::settings::OffCpuKind;
 
 /// An event set: events that marks of a thread share, and how they are read.
 #[derive(Debug)]
@@ -23,12 +24,12 @@ pub(crate) struct EventSet {
     /// The counters, as the fast path reads them.
     pub(crate) counters: CounterSet,
     pub(crate) overhead: OverheadTable,
-    /// The event slots of the set's events. If `time` is among them, it is first.
+    /// The event slots of the set's events. One that reads ticks is first.
     pub(crate) slot_indices: [usize; EVENT_SLOTS],
     slots: [*const EventSlot; EVENT_SLOTS],
     count: usize,
-    /// Whether `time` is the first event.
-    has_time: bool,
+    /// Whether the first event reads ticks.
+    has_ticks: bool,
     /// Whether calls have hooks of the fast path.
     pub(crate) is_fast: Cell<bool>,
     pub(crate) mode: CallMode,
@@ -45,6 +46,8 @@ pub(crate) struct EventSet {
     reader: *const EventSlot,
     /// The indices of the off-CPU events.
     off_cpu: Range<usize>,
+    /// The first event that depends on the thread's context switches.
+    of_switches: Option<usize>,
     /// Where samples of calls are noted; null if they are not sampled.
     sampled: Cell<*const SampledThread>,
 }
@@ -70,7 +73,7 @@ impl EventSet {
             slot_indices: [0; EVENT_SLOTS],
             slots: [ptr::null(); EVENT_SLOTS],
             count: slot_indices.len(),
-            has_time: slot_indices.first().is_some_and(|&n| slots[n].is_ticks()),
+            has_ticks: slot_indices.first().is_some_and(|&n| slots[n].reads_ticks()),
             is_fast: Cell::new(false),
             mode,
             calibration_calls,
@@ -80,6 +83,7 @@ impl EventSet {
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: 0..0,
+            of_switches: slot_indices.iter().position(|&n| slots[n].switches().is_some()),
             sampled: Cell::new(ptr::null()),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
@@ -87,7 +91,7 @@ impl EventSet {
         }
         // They are adjacent.
         for event in 0..set.count {
-            if set.event(event).slot().switches().is_some() {
+            if set.event(event).slot().is_off_cpu() {
                 set.off_cpu = if set.off_cpu.is_empty() { event } else { set.off_cpu.start }..event + 1;
             }
         }
@@ -180,14 +184,19 @@ impl EventSet {
         let cells = |event: SetEvent<'_>| {
             let cells = EventCells::new(event.slot().event);
             // The fast path, which ends a call only if the thread was not switched, adds nothing to them.
-            if event.slot().switches().is_some() { cells.without_zeroes() } else { cells }
+            if event.slot().is_off_cpu() { cells.without_zeroes() } else { cells }
         };
         self.events().map(cells).collect()
     }
 
-    /// The event `time`, if the set has it. It is the first one.
-    pub(crate) fn time(&self) -> Option<SetEvent<'_>> {
-        self.has_time.then(|| self.event(0))
+    /// Whether an event reads ticks. It is the first one.
+    pub(crate) fn has_ticks(&self) -> bool {
+        self.has_ticks
+    }
+
+    /// The ticks now, if an event reads them.
+    pub(crate) fn ticks(&self) -> u64 {
+        if self.has_ticks { clock::ticks() } else { 0 }
     }
 
     /// The off-CPU events.
@@ -195,15 +204,15 @@ impl EventSet {
         self.off_cpu.clone().map(|n| self.event(n))
     }
 
-    /// The thread's context switches, if the set has off-CPU events.
+    /// The thread's context switches, if an event depends on them.
     #[inline]
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
-        if self.off_cpu.is_empty() { None } else { self.find_switches() }
+        self.of_switches.and_then(|event| self.find_switches(event))
     }
 
     #[inline(never)]
-    fn find_switches(&self) -> Option<&OffCpu> {
-        self.off_cpu_events().next()?.slot().switches()
+    fn find_switches(&self, event: usize) -> Option<&OffCpu> {
+        self.event(event).slot().switches()
     }
 
     /// The event of the time between polls, if the set has it.
@@ -219,10 +228,10 @@ impl EventSet {
             return;
         }
         let is_known = locks == self.counters.locks();
-        for (n, event) in (usize::from(self.has_time)..FRAME_EVENTS).enumerate() {
+        for (n, event) in (usize::from(self.has_ticks)..FRAME_EVENTS).enumerate() {
             frame.set_lock(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
         }
-        if !self.off_cpu.is_empty() {
+        if self.of_switches.is_some() {
             self.begin_off_cpu(frame);
         }
     }
@@ -230,7 +239,7 @@ impl EventSet {
     /// Stores the times off the CPU at entry. SWITCHES: those of now.
     #[inline(never)]
     fn begin_off_cpu(&self, frame: FrameRef) {
-        self.off_cpu_events().for_each(|event| event.begin_without_counter(frame));
+        self.events().for_each(|event| event.begin_off_cpu(frame));
     }
 
     /// Whether the set reads events through the thread's group.
@@ -306,20 +315,27 @@ impl<'a> SetEvent<'a> {
     #[inline(never)]
     fn begin_without_counter(self, frame: FrameRef) {
         match &self.slot().source {
-            Source::Ticks => frame.raw(self.n).set(clock::ticks()),
+            Source::Ticks | Source::OnCpu(_) => frame.raw(self.n).set(clock::ticks()),
             Source::Suspended => frame.set_region(self.n, Region::from_parts([start::ticks(), 0, 0, 0])),
-            Source::OffCpu { switches, kind } => {
-                frame.set_region(self.n, Region::from_parts([kind.cell(switches).get(), 0, 0, 0]));
-            }
-            Source::Counter { .. } => {}
+            Source::OffCpu { .. } | Source::Counter { .. } => {}
         }
+        self.begin_off_cpu(frame);
+    }
+
+    /// Stores the time off the CPU at entry, if the event depends on it.
+    fn begin_off_cpu(self, frame: FrameRef) {
+        let parts = match &self.slot().source {
+            Source::OnCpu(switches) => [frame.raw(self.n).get(), 0, OffCpuKind::All.cell(switches).get(), 0],
+            Source::OffCpu { switches, kind } => [kind.cell(switches).get(), 0, 0, 0],
+            Source::Ticks | Source::Suspended | Source::Counter { .. } => return,
+        };
+        frame.set_region(self.n, Region::from_parts(parts));
     }
 
     #[inline(never)]
     fn end_without_counter(self, frame: FrameRef) -> Option<u64> {
         match &self.slot().source {
-            // Ticks run backwards on CPUs whose tick counters differ. That is no time.
-            Source::Ticks => clock::ticks().checked_sub(frame.raw(self.n).get()),
+            Source::Ticks | Source::OnCpu(_) => self.ticks_until(clock::ticks(), frame),
             // A call of one poll. See `poll` for others.
             Source::Suspended => Some(0),
             Source::OffCpu { switches, kind } => {
@@ -328,5 +344,14 @@ impl<'a> SetEvent<'a> {
             }
             Source::Counter { .. } => None,
         }
+    }
+    /// What an event that reads ticks counted from entry until `now`.
+    pub(crate) fn ticks_until(self, now: u64, frame: FrameRef) -> Option<u64> {
+        // Ticks run backwards on CPUs whose tick counters differ. That is no time.
+        let ticks = now.checked_sub(frame.raw(self.n).get())?;
+        let Source::OnCpu(switches) = &self.slot().source else { return Some(ticks) };
+        let [_, lock, off, _] = frame.region(self.n).parts();
+        let off = OffCpuKind::All.cell(switches).get() - off;
+        (lock != Region::NOT_BEGUN).then(|| start::on_cpu(ticks, off))
     }
 }

@@ -70,8 +70,8 @@ impl Moment {
                 _ = counter.begin_unchanged(&mut region);
                 let [raw, lock, ..] = region.parts();
                 *begun = [raw, lock];
-            } else if slot.is_ticks() {
-                *begun = [clock::ticks(), 0];
+            } else if slot.reads_ticks() {
+                *begun = [clock::ticks(), lock_of_switches(slot)];
             }
         }
         Some(Self(begun))
@@ -87,7 +87,7 @@ pub(crate) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_o
     for ((work, [raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
         if let Some(counter) = user_counter(slot) {
             *work = counter.end_unchanged(&Region::from_parts([raw, lock, 0, 0])).unwrap_or(0);
-        } else if slot.is_ticks() {
+        } else if slot.reads_ticks() && lock_of_switches(slot) == lock {
             *work = clock::ticks().saturating_sub(raw);
         }
     }
@@ -103,6 +103,11 @@ pub(crate) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_o
     for (overhead, work) in frame.below().inner_overhead.iter().zip(work) {
         overhead.set(overhead.get().wrapping_add(work));
     }
+}
+
+/// For `on_cpu`, a number that each context switch changes.
+fn lock_of_switches(slot: &EventSlot) -> u64 {
+    slot.switches().map_or(0, |switches| switches.lock().into())
 }
 
 fn user_counter(slot: &EventSlot) -> Option<&perfmark_rdpmc::Counter> {

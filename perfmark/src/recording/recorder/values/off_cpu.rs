@@ -2,7 +2,7 @@
 //!
 //! Entry on the fast path stores no time off the CPU. Code elsewhere refers to this invariant by name:
 //!
-//! - SWITCHES: before a thread's times off the CPU change, the locks of all open calls with such events are
+//! - SWITCHES: before a thread's times off the CPU change, the locks of all open calls that depend on them are
 //!   [split](EventSet::split_locks), which stores the times in their frames. So a call whose locks are not split began
 //!   at the times of now.
 
@@ -11,7 +11,7 @@ use perfmark_rdpmc::{OffCpu, Region};
 use crate::recording::recorder::thread::stack::Stack;
 
 /// Adds the context switches since the last time to the thread's time off the CPU, and reads other events at the same
-/// moment. If records of switches were lost, the off-CPU events of all open calls are unmeasured.
+/// moment. If records of switches were lost, the events of all open calls that depend on them are unmeasured.
 #[inline]
 pub(crate) fn with_off_cpu<T>(switches: Option<&OffCpu>, stack: &Stack, mut read: impl FnMut() -> T) -> T {
     match switches {
@@ -36,7 +36,7 @@ pub(crate) fn store_off_cpu(stack: &Stack) {
 #[inline(never)]
 fn discard_off_cpu(stack: &Stack) {
     for frame in stack.iter() {
-        for event in frame.plan().set().off_cpu_events() {
+        for event in frame.plan().set().events().filter(|event| event.slot().switches().is_some()) {
             frame.set_region(event.n, Region::default());
         }
     }

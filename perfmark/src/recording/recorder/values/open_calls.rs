@@ -36,8 +36,7 @@ pub(crate) fn visit_open(
         inner.early += early;
         early = inner.early;
         let skipped = recorder.skipped_inside(frame);
-        let read_time = || plan.set().time().and_then(|event| event.end(frame));
-        let time = with_off_cpu(plan.set().switches(), &recorder.stack, read_time);
+        let ticks = with_off_cpu(plan.set().switches(), &recorder.stack, || plan.set().ticks());
         let group = plan.set().read_group();
         let inside = added;
         let mut costs = plan.set().events().filter_map(|event| {
@@ -45,7 +44,9 @@ pub(crate) fn visit_open(
             let (opened, region) = (event.slot().counter(), || frame.region(event.n));
             let counted = match (&group, opened) {
                 (Some(group), Some(counter)) if event.is_grouped() => group.end(counter, &region()),
-                _ if event.slot().is_ticks() => time.map_or(Delta::Unmeasured, Delta::Exact),
+                _ if event.slot().reads_ticks() => {
+                    event.ticks_until(ticks, frame).map_or(Delta::Unmeasured, Delta::Exact)
+                }
                 _ => event
                     .end(frame)
                     .map_or_else(|| opened.map_or(Delta::Unmeasured, |counter| counter.end(&region())), Delta::Exact),
@@ -62,7 +63,7 @@ pub(crate) fn visit_open(
         let goes_on = plan.set().len() == 0 || visit(frame, &mut costs);
         // Those that were not visited count, too.
         costs.for_each(drop);
-        // The call may end on the fast path. Those with off-CPU events no longer do.
+        // The call may end on the fast path. Those that depend on context switches no longer do.
         if plan.set().switches().is_none() {
             frame.locks.set(locks);
         }
