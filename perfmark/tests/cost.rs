@@ -76,6 +76,9 @@ functions! {
     #[perfmark(cycles, instructions, fence)] fenced;
     #[perfmark(time, every = 4_000_000_000)] skipped_time;
     #[perfmark(time, off_cpu)] waiting;
+    #[perfmark(on_cpu)] on_cpu;
+    #[perfmark(on_cpu, cycles)] on_cpu_and_cycles;
+    #[perfmark(time, cycles)] time_and_cycles;
     #[perfmark(cycles, instructions, off_cpu)] two_and_waiting;
     #[perfmark(time, blocked, preempted)] blocked_and_preempted;
 }
@@ -266,16 +269,19 @@ fn a_mark_costs_what_it_did() {
         ("four events", alone(four) - bare, 208),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 157),
-        ("two events, every = 50", alone(every_50) - bare, 43),
+        ("two events, every = 50", alone(every_50) - bare, 44),
         ("a call that is skipped", alone(skipped) - bare, 35),
         ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
-        ("two events, fence", alone(fenced) - bare, 151),
+        ("two events, fence", alone(fenced) - bare, 153),
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 100),
+        ("on_cpu", alone(on_cpu) - bare, 100),
+        ("on_cpu and cycles", alone(on_cpu_and_cycles) - bare, 138),
+        ("time and cycles", alone(time_and_cycles) - bare, 138),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 140),
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 100),
         ("two events, generic", alone(by_types) - bare, 172),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 198),
-        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 196),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 193),
         // An empty function becomes one that saves registers, which takes 3 of the 8.
         ("switched off", with("PERFMARK", "off", "off") - bare, 8),
         ("switched off, around a call", with("PERFMARK", "off", "off parent") - bare_parent, 5),

@@ -1,4 +1,5 @@
-//! What a call waits for: `off_cpu`, `blocked` and `preempted` are the times that its thread was not on a CPU.
+//! What a call waits for: `off_cpu`, `blocked` and `preempted` are the times that its thread was not on a CPU, and
+//! `on_cpu` is the rest.
 //!
 //! The scenarios of `linux` are this program, started again.
 
@@ -52,6 +53,8 @@ mod linux {
             ("a_sleep_is_off_the_cpu_for_its_duration", a_sleep_is_off_the_cpu),
             ("time_off_the_cpu_and_cpu_time_add_up_to_time", off_and_on_add_up),
             ("preempted_is_what_the_scheduler_says", preempted_is_what_the_scheduler_says),
+            ("on_cpu_is_the_threads_cpu_time", on_cpu_is_cpu_time),
+            ("on_cpu_and_off_cpu_add_up_to_no_more_than_the_run", on_cpu_and_off_cpu_add_up),
             ("self_excludes_the_waits_of_callees", self_excludes_the_waits_of_callees),
             ("a_call_that_is_open_at_exit_includes_its_waits", open_at_exit),
             ("lost_switches_make_open_calls_unmeasured_and_no_others", lost_switches),
@@ -115,6 +118,25 @@ mod linux {
             }
         }
         last - begun
+    }
+
+    /// Computes until the thread has waited twice for a CPU. Returns its CPU time in nanoseconds.
+    #[perfmark(on_cpu)]
+    fn shares_its_cpu() -> i64 {
+        let begun = cpu_time();
+        compete();
+        cpu_time() - begun
+    }
+
+    #[perfmark(on_cpu, off_cpu)]
+    fn nap() {
+        thread::sleep(PAUSE);
+    }
+
+    #[perfmark(on_cpu, off_cpu)]
+    fn naps() {
+        nap();
+        nap();
     }
 
     #[perfmark(time, off_cpu)]
@@ -258,6 +280,17 @@ mod linux {
         (on_cpu > 0).then_some([waited, on_cpu])
     }
 
+    /// The calling thread's CPU time in nanoseconds.
+    fn cpu_time() -> i64 {
+        // SAFETY: a time is written to memory that holds one.
+        let (done, time) = unsafe {
+            let mut time: libc::timespec = mem::zeroed();
+            (libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time), time)
+        };
+        assert_eq!(done, 0, "{}", io::Error::last_os_error());
+        time.tv_sec * 1_000_000_000 + time.tv_nsec
+    }
+
     fn run_delay() -> u64 {
         scheduler_statistics().expect("as before")[0]
     }
@@ -328,6 +361,13 @@ mod linux {
                 let preempted = costs("compete", ["preempted"], || waited.push(compete().cast_signed()));
                 assert_most_near(waited.into_iter().zip(preempted.into_iter().map(|[preempted]| preempted)), 0.03);
             }),
+            "on_cpu" => beside_a_neighbour(|| {
+                let mut truth = Vec::new();
+                let on_cpu = costs("shares_its_cpu", ["on_cpu"], || truth.push(shares_its_cpu()));
+                // Each switch is in one of both clocks only, for some microseconds.
+                assert_most_near(truth.into_iter().zip(on_cpu.into_iter().map(|[on_cpu]| on_cpu)), 0.02);
+            }),
+            "naps" => (0..5).for_each(|_| naps()),
             "exit" => exits(),
             "nested" => (0..5).for_each(|_| outer()),
             "lose" => {
@@ -405,6 +445,23 @@ mod linux {
 
     fn preempted_is_what_the_scheduler_says() {
         succeeds("preempted");
+    }
+
+    fn on_cpu_is_cpu_time() {
+        succeeds("on_cpu");
+    }
+
+    fn on_cpu_and_off_cpu_add_up() {
+        let report = json("naps", &[], 0);
+        let [inner, outer] = ["nap", "naps"].map(|name| {
+            let [on_cpu, off_cpu] = ["on_cpu", "off_cpu"].map(|event| values(&report, name, event));
+            assert_slept(10, [on_cpu, off_cpu].map(|values| values["total"].as_i64().expect("a number")).iter().sum());
+            assert!(on_cpu["min"].as_u64() > Some(0), "{on_cpu}");
+            [on_cpu["total"].as_i64().expect("a number"), off_cpu["total"].as_i64().expect("a number")]
+        });
+        // On one thread, both parts are no longer than the run.
+        assert!(outer.iter().sum::<i64>() <= report["wall_ns"].as_i64().expect("a number"), "{outer:?} in {report}");
+        assert!(outer[0] >= inner[0] && outer[1] >= inner[1], "{outer:?} around {inner:?}");
     }
 
     /// Runs a scenario that checks its own values.

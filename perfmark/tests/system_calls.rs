@@ -89,8 +89,18 @@ mod linux {
     }
 
     #[perfmark(time, off_cpu)]
-    fn on_cpu() {
+    fn stays() {
         black_box(());
+    }
+
+    #[perfmark(on_cpu)]
+    fn computes() {
+        black_box(());
+    }
+
+    #[perfmark(on_cpu)]
+    fn naps() {
+        thread::sleep(Duration::from_micros(100));
     }
 
     #[perfmark(time, off_cpu, blocked)]
@@ -99,7 +109,8 @@ mod linux {
     }
 
     /// Calls of each are a phase of the scenario [`KERNEL_EVENTS`].
-    const WAITING_MARKS: [(&str, fn()); 2] = [("on the CPU", on_cpu), ("off the CPU", sleep)];
+    const WAITING_MARKS: [(&str, fn()); 4] =
+        [("stays", stays), ("computes", computes), ("sleep", sleep), ("naps", naps)];
 
     /// Marks with that many software events. Calls of each are a phase of the scenario [`KERNEL_EVENTS`].
     const KERNEL_MARKS: [(&str, fn()); 3] = [("1 event", one), ("3 events", three), ("7 events", seven)];
@@ -132,7 +143,7 @@ mod linux {
         plain(n);
         software();
         hardware();
-        on_cpu();
+        stays();
     }
 
     /// The phases of a program's life. In [`HOST`], it makes system calls of its own.

@@ -28,8 +28,8 @@ pub mod private;
 /// assert_eq!(parse(" 7 ").and_then(|key| Table(vec![5, 7]).find(key)), Some(1));
 /// ```
 ///
-/// An event is `time`, the time off the CPU (`off_cpu`, or its parts `blocked` and `preempted`; see the chapter
-/// [`waiting`](crate::guide::waiting)), `suspended` (the time between polls), one of perf's generic names with
+/// An event is `time`, its parts on and off the CPU (`on_cpu`, and `off_cpu` or `blocked` and `preempted`; see the
+/// chapter [`waiting`](crate::guide::waiting)), `suspended` (the time between polls), one of perf's generic names with
 /// underscores for hyphens (`cache_misses`), or a raw event (`r01c2`). In quotes, an event has perf's complete grammar
 /// (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. The compiler checks
 /// the grammar; the report says which events the machine has.

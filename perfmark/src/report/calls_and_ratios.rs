@@ -26,7 +26,7 @@ impl CallsAndRatios {
         let calls: Vec<String> = marks.clone().map(|(mark, _)| rounded_count(mark.calls, "call")).collect();
         let ratios: Vec<_> = marks
             .clone()
-            .map(|(mark, _)| RATIOS.each_ref().map(|ratio| ratio.of_mark(mark).map(|(of, to)| (ratio.text)(of, to))))
+            .map(|(mark, _)| RATIOS.each_ref().map(|ratio| (ratio.of_mark)(mark).map(|(of, to)| (ratio.text)(of, to))))
             .collect();
         let mut widths = [None; RATIOS.len()];
         for ratios in &ratios {

@@ -144,7 +144,7 @@ impl<'a> RowValues<'a> {
 
     /// The part of the time that was off the CPU.
     fn off_cpu(&self) -> Quantity {
-        let of_time = ratio::OFF_CPU_OF_TIME.of_mark(self.mark);
+        let of_time = ratio::off_cpu_of_time(self.mark);
         of_time.map_or_else(missing, |(of, to)| percent(of, to.unsigned_abs().into()))
     }
 }

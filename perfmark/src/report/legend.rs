@@ -43,8 +43,8 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
 
 /// Whether other work took the CPU from the program, so that its times may be too long.
 pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    let [preempted, off_cpu] =
-        [ratio::PREEMPTED_OF_TIME, ratio::OFF_CPU_OF_TIME].map(|ratio| ratio::share_of_time(&ratio, &snapshot.marks));
+    let preempted = ratio::share_of_time(&snapshot.marks, ratio::preempted_of_time);
+    let off_cpu = ratio::share_of_time(&snapshot.marks, ratio::off_cpu_of_time);
     let why = match preempted {
         Some(share) => {
             (share > SLOWED).then(|| format!("marked calls waited for a CPU for {:.1} % of their time", share * 100.0))
@@ -52,12 +52,13 @@ pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
         None => shared_cpu(snapshot, off_cpu),
     };
     let Some(why) = why else { return };
-    let has_task_clock = snapshot.events.iter().any(|event| event.name == "task-clock");
-    let remedy = match (preempted.or(off_cpu).is_some(), has_task_clock) {
+    let has = |name: &str| snapshot.events.iter().any(|event| event.name == name);
+    let remedy = match (preempted.or(off_cpu).is_some(), has("on_cpu") || has("task-clock")) {
+        _ if !has("time") => "",
         (true, true) => "",
-        (true, false) => ". `time` includes the waits; the event task-clock leaves them out",
+        (true, false) => ". `time` includes the waits; the event on_cpu leaves them out",
         (false, true) => ". `time` includes the waits; the event off_cpu shows them",
-        (false, false) => ". `time` includes the waits; the event off_cpu shows them, and task-clock leaves them out",
+        (false, false) => ". `time` includes the waits; the event off_cpu shows them, and on_cpu leaves them out",
     };
     wrap(out, &format!("this machine was busy: {why}{remedy}"), 0, columns);
 }
@@ -535,12 +536,13 @@ mod tests {
         assert!(head(602_000_000, 100).contains("\nthis machine was busy: 602 ms CPU in 2.31 s, and 100 involuntary"));
         assert_eq!(head(2_300_000_000, 5_000).lines().count(), 1, "it was not slowed");
         let busy = "this machine was busy: 1.20 s CPU in 2.31 s, and 5,000 involuntary context\n  \
-                    switches. `time` includes the waits; the event off_cpu shows them, and\n  \
-                    task-clock leaves them out\n";
+                    switches. `time` includes the waits; the event off_cpu shows them, and on_cpu\n  \
+                    leaves them out\n";
         assert_eq!(head(1_200_000_000, 5_000), format!("{first}{busy}"));
         let end = |events| with(events, 1_200_000_000, 5_000).replace("\n  ", " ");
         assert!(end(&["task-clock", "time"]).ends_with(" the event off_cpu shows them\n"));
-        assert!(end(&["time"]).ends_with(" shows them, and task-clock leaves them out\n"));
+        assert!(end(&["time"]).ends_with(" shows them, and on_cpu leaves them out\n"));
+        assert!(end(&["on_cpu"]).ends_with(" involuntary context switches\n"), "its values are right");
     }
 
     #[test]

@@ -3,61 +3,68 @@
 use super::quantity::percent;
 use crate::snapshot::{Mark, Values};
 
-/// A ratio of two events, and its text.
+/// A ratio of two sums of a mark, and its text.
 pub(super) struct Ratio {
-    of: &'static str,
-    to: &'static str,
+    pub(super) of_mark: fn(&Mark) -> Option<(i64, i64)>,
     pub(super) text: fn(i64, i64) -> String,
 }
 
 pub(super) const INSTRUCTIONS: &str = "instructions";
-const INSTRUCTIONS_PER_CYCLE: Ratio =
-    Ratio { of: INSTRUCTIONS, to: "cycles", text: |of, to| format!("{} insn/cycle", hundredths(of, to)) };
-pub(super) const OFF_CPU_OF_TIME: Ratio =
-    Ratio { of: "off_cpu", to: "time", text: |of, to| format!("{} off-CPU", percent(of, to.unsigned_abs().into())) };
-/// Not shown as a ratio.
-pub(super) const PREEMPTED_OF_TIME: Ratio = Ratio { of: "preempted", ..OFF_CPU_OF_TIME };
 
 /// Without room, the last ones are dropped first.
 pub(super) const RATIOS: [Ratio; 5] = [
-    OFF_CPU_OF_TIME,
-    INSTRUCTIONS_PER_CYCLE,
+    Ratio { of_mark: off_cpu_of_time, text: |of, to| format!("{} off-CPU", percent(of, to.unsigned_abs().into())) },
     Ratio {
-        of: "branch-misses",
-        to: "branches",
+        of_mark: |mark| sums(mark, INSTRUCTIONS, "cycles"),
+        text: |of, to| format!("{} insn/cycle", hundredths(of, to)),
+    },
+    Ratio {
+        of_mark: |mark| sums(mark, "branch-misses", "branches"),
         text: |of, to| format!("{} branch misses", percent(of, to.unsigned_abs().into())),
     },
     Ratio {
-        of: "cache-misses",
-        to: "cache-references",
+        of_mark: |mark| sums(mark, "cache-misses", "cache-references"),
         text: |of, to| format!("{} cache misses", percent(of, to.unsigned_abs().into())),
     },
     // Cycles per nanosecond.
-    Ratio { of: "cycles", to: "time", text: |of, to| format!("{} GHz", hundredths(of, to)) },
+    Ratio {
+        of_mark: |mark| sums(mark, "cycles", "on_cpu").or_else(|| sums(mark, "cycles", "time")),
+        text: |of, to| format!("{} GHz", hundredths(of, to)),
+    },
 ];
 
-impl Ratio {
-    /// Both sums, if the ratio means something: both events were counted over the same calls, and neither is noise.
-    pub(super) fn of_mark(&self, mark: &Mark) -> Option<(i64, i64)> {
-        let find =
-            |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
-        let (of, to) = (find(self.of)?, find(self.to)?);
-        // The same number, and almost all calls: otherwise they may be different calls.
-        let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
-        (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum.into())).then_some((of.sum, to.sum))
-    }
+/// The sums of two events, if their ratio means something: both events were counted over the same calls, and neither
+/// is noise.
+fn sums(mark: &Mark, of: &str, to: &str) -> Option<(i64, i64)> {
+    let find = |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
+    let (of, to) = (find(of)?, find(to)?);
+    // The same number, and almost all calls: otherwise they may be different calls.
+    let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
+    (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum.into())).then_some((of.sum, to.sum))
 }
 
-/// The share of the marks' time that an event took, in the marks that recorded both.
-pub(super) fn share_of_time(ratio: &Ratio, marks: &[Mark]) -> Option<f64> {
-    let sums = marks.iter().filter_map(|mark| ratio.of_mark(mark));
+/// A mark's time off the CPU, and its time: as measured, or the sum of its parts.
+pub(super) fn off_cpu_of_time(mark: &Mark) -> Option<(i64, i64)> {
+    let of_parts = || sums(mark, "off_cpu", "on_cpu").map(|(off, on)| (off, off.saturating_add(on)));
+    sums(mark, "off_cpu", "time").or_else(of_parts)
+}
+
+/// The part of that in which the thread waited for a CPU.
+pub(super) fn preempted_of_time(mark: &Mark) -> Option<(i64, i64)> {
+    let of_parts = || Some((sums(mark, "preempted", "on_cpu")?.0, off_cpu_of_time(mark)?.1));
+    sums(mark, "preempted", "time").or_else(of_parts)
+}
+
+/// The share of the marks' time that a part of it took, in the marks that recorded both.
+pub(super) fn share_of_time(marks: &[Mark], of_mark: fn(&Mark) -> Option<(i64, i64)>) -> Option<f64> {
+    let sums = marks.iter().filter_map(of_mark);
     let (of, to) = sums.fold((0, 0), |sums, (of, to)| (sums.0 + i128::from(of), sums.1 + i128::from(to)));
     (to > 0).then(|| of as f64 / to as f64)
 }
 
 /// Instructions per cycle of a mark.
 pub(super) fn instructions_per_cycle(mark: &Mark) -> Option<String> {
-    INSTRUCTIONS_PER_CYCLE.of_mark(mark).map(|(of, to)| hundredths(of, to))
+    sums(mark, INSTRUCTIONS, "cycles").map(|(of, to)| hundredths(of, to))
 }
 
 /// Whether a sum over calls is no larger than the noise of that many calls.
@@ -75,6 +82,18 @@ fn hundredths(of: i64, to: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn time_off_the_cpu_is_a_share_of_time_or_of_both_parts_of_it() {
+        let share = |values: &[(&str, u64)]| {
+            let values = values.iter().map(|&(event, sum)| sample::values(event, 10, sum)).collect();
+            off_cpu_of_time(&Mark { values, ..sample::mark("f", 10) })
+        };
+        assert_eq!(share(&[("time", 100), ("off_cpu", 25)]), Some((25, 100)));
+        assert_eq!(share(&[("on_cpu", 75), ("off_cpu", 25)]), Some((25, 100)));
+        assert_eq!(share(&[("on_cpu", 75)]), None);
+    }
 
     #[test]
     fn a_ratio_is_never_a_false_zero() {
