@@ -105,7 +105,8 @@ fn unknown(name: &str) -> String {
     }
     let known = match &spelling::similar(name, WORDS)[..] {
         [] => {
-            "events are `time`, `on_cpu`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and `page_faults`"
+            "events are `time`, `on_cpu`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and \
+             `page_faults`"
                 .to_owned()
         }
         similar => format!("similar names are `{}`", similar.join("`, `")),

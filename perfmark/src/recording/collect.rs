@@ -13,7 +13,7 @@ use super::cells::graph;
 use super::cells::histogram::{ScaledEdges, shown};
 use super::cells::registry::{Merged, Registry, registry};
 use super::cells::{EventTotals, Owner, Totals};
-use super::events::table::{Entry, EventId, events, unreliable};
+use super::events::{Entry, EventId, events, unreliable};
 use super::mark::defaults;
 use super::mark::linked;
 use super::mark::mark_settings;

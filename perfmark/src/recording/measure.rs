@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, OffCpu};
 
-use super::events::table::{is_known_of_a_loop, unreliable};
+use super::events::{is_known_of_a_loop, unreliable};
 use super::start;
-use crate::recording::events::reading::EventReading;
+use crate::recording::reading::EventReading;
 use crate::settings::{EventSpec, OffCpuKind, counter_access};
 use crate::snapshot::Unit;
 

@@ -3,6 +3,7 @@
 mod events;
 pub(crate) mod mark;
 pub(crate) mod start;
+mod reading;
 pub(crate) mod cells;
 #[cfg_attr(not(feature = "sampling"), path = "sampling/off.rs")]
 pub(crate) mod sampling;

@@ -12,7 +12,7 @@ use super::histogram::add;
 use crate::platform::arena::Arena;
 use crate::platform::per_process;
 use crate::platform::sync::{AtomicPtr, AtomicU64};
-use crate::recording::events::table::EventId;
+use crate::recording::events::EventId;
 use crate::recording::mark::Mark;
 use crate::snapshot::tree::Tree;
 

@@ -14,7 +14,7 @@ use super::switched::Switched;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use crate::platform::thread_id::thread_id;
-use crate::recording::events::table::EventId;
+use crate::recording::events::EventId;
 use crate::recording::mark::mark_settings::changes;
 use crate::recording::mark::{Mark, entry};
 
@@ -691,7 +691,7 @@ mod tests {
             cells.values.grow(value, &arena).expect("memory").add();
             cells.values.add_to_sum(value);
         };
-        let known = crate::recording::events::table::events().expect("memory");
+        let known = crate::recording::events::events().expect("memory");
         let [time, off_cpu] = ["time", "off_cpu"].map(|name| known.id(&crate::settings::EventSpec::parse(name)));
         let cells = [EventCells::new(time), EventCells::new(off_cpu).without_zeroes()];
         let cells = MarkCells::new(&MARK, cells.into(), 3);

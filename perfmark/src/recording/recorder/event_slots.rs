@@ -8,8 +8,8 @@ use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
 use crate::compact::sort_by_key;
-use crate::recording::events::reading::EventReading;
-use crate::recording::events::table::{EventId, Events, is_known_of_a_loop};
+use crate::recording::reading::EventReading;
+use crate::recording::events::{EventId, Events, is_known_of_a_loop};
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
@@ -163,8 +163,8 @@ impl EventSlots {
     /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
     /// left out. If none is available, the result is the slot of `time`.
     ///
-    /// `time` comes first, then `on_cpu`, then the counters in the order in which they were opened, then the times off the CPU and
-    /// between polls. So the same events in another order give the same set.
+    /// `time` comes first, then `on_cpu`, then the counters in the order in which they were opened, then the times off
+    /// the CPU and between polls. So the same events in another order give the same set.
     pub(crate) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
         let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
         let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);

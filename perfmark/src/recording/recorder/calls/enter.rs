@@ -6,7 +6,7 @@ use std::thread::panicking;
 
 use crate::platform::errno::KeepErrno;
 use crate::recording::cells::registry::registry;
-use crate::recording::events::table::events;
+use crate::recording::events::events;
 use crate::recording::mark::Mark;
 use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::setup::calibrate;

@@ -13,7 +13,7 @@ use crate::recording::cells::MarkCells;
 use crate::recording::cells::event_cost::EventCost;
 use crate::recording::cells::histogram::add;
 use crate::recording::cells::registry::registry;
-use crate::recording::events::table::events;
+use crate::recording::events::events;
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;

@@ -22,7 +22,7 @@ use crate::recording::cells::graph::Graph;
 use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
 use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{MarkCells, Owner};
-use crate::recording::events::table::events;
+use crate::recording::events::events;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::recorder::hooks::{bind, slow};

@@ -14,7 +14,7 @@ use crate::recording::cells::event_cost::EventCost;
 use crate::recording::cells::registry::Registry;
 use crate::recording::cells::switched::Switched;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
-use crate::recording::events::table::Events;
+use crate::recording::events::Events;
 use crate::recording::mark::Mark;
 use crate::settings::EventSpec;
 

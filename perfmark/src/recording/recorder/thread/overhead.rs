@@ -11,7 +11,7 @@ use std::iter;
 
 use super::stack::{FRAME_EVENTS, Frame};
 use super::state::Recorder;
-use crate::recording::events::table::EventId;
+use crate::recording::events::EventId;
 use crate::recording::mark::{CallMode, Mark};
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots, ReadMethod};
 

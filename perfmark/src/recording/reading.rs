@@ -5,7 +5,8 @@ use perfmark_rdpmc::{Counter, Delta, OffCpu, OffCpuReading, Reading, clock};
 use crate::recording::start;
 use crate::settings::OffCpuKind;
 
-/// The value of an event at one moment: of a counter, of the tick counter for `time`, of the time off the CPU, or of both.
+/// The value of an event at one moment: of a counter, of the tick counter for `time`, of the time off the CPU, or
+/// of both.
 ///
 /// Recorded calls do not use it: they hold a [`Region`](perfmark_rdpmc::Region) in their frame, which costs less.
 #[derive(Clone, Copy, Debug)]
