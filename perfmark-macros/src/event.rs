@@ -104,11 +104,9 @@ fn unknown(name: &str) -> String {
         return why;
     }
     let known = match &spelling::similar(name, WORDS)[..] {
-        [] => {
-            "events are `time`, `on_cpu`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and \
+        [] => "events are `time`, `on_cpu`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and \
              `page_faults`"
-                .to_owned()
-        }
+            .to_owned(),
         similar => format!("similar names are `{}`", similar.join("`, `")),
     };
     format!(

@@ -8,8 +8,8 @@ use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
 
 use crate::compact::sort_by_key;
-use crate::recording::reading::EventReading;
 use crate::recording::events::{EventId, Events, is_known_of_a_loop};
+use crate::recording::reading::EventReading;
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
