@@ -1,6 +1,6 @@
 //! Async functions. A call is the sum of its polls on any thread, without the time between them.
 //!
-//! `cargo run --release --example async`
+//! `cargo run --release --example async --features tokio`
 
 use std::time::Instant;
 
