@@ -1,12 +1,12 @@
 //! Gates: how much more a mark may cost, and how many of its calls must be measured.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter, Write as _};
 use std::str::FromStr;
 
-use perfmark::text::sanitize;
+use perfmark::text::{counted, sanitize};
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
-use super::judge::{SEVERAL, Verdict};
+use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict};
 use super::number::{change, grouped, percent, quantity};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
@@ -23,13 +23,47 @@ pub(crate) struct GateResult {
     pub(crate) gate: Gate,
     /// The number of marks whose values could be compared.
     pub(crate) compared: usize,
+    /// The smallest rise that would have been found in each of these, in percent.
+    pub(crate) least: f64,
     pub(crate) failures: Vec<Failure>,
-    /// Marks that pass because they could not be judged, and why.
-    pub(crate) not_judged: Vec<String>,
+    /// Marks that pass because they could not be judged, for each reason.
+    pub(crate) not_judged: Vec<NotJudged>,
     /// Why the gate neither passes nor fails, and what to do.
     pub(crate) undecided: Option<String>,
     /// The number of runs of the marks that have too few.
     few_runs: Option<usize>,
+}
+
+pub(crate) struct NotJudged {
+    pub(crate) why: &'static str,
+    pub(crate) marks: Vec<String>,
+    /// What each of them has.
+    details: Vec<String>,
+}
+
+impl Display for NotJudged {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let marks: Vec<String> =
+            self.marks.iter().zip(&self.details).map(|(mark, detail)| format!("{mark}{detail}")).collect();
+        write!(f, "{}: {}", marks.join(", "), self.why)
+    }
+}
+
+impl GateResult {
+    fn not_judged(&mut self, mark: &str, detail: String, why: &'static str) {
+        let at = self.not_judged.iter().position(|known| known.why == why).unwrap_or(self.not_judged.len());
+        if at == self.not_judged.len() {
+            self.not_judged.push(NotJudged { why, marks: Vec::new(), details: Vec::new() });
+        }
+        self.not_judged[at].marks.push(mark.to_owned());
+        self.not_judged[at].details.push(detail);
+    }
+
+    /// The marks that were not judged, with the reasons.
+    fn all_not_judged(&self) -> Option<String> {
+        let all: Vec<String> = self.not_judged.iter().map(NotJudged::to_string).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
 }
 
 pub(crate) struct Failure {
@@ -37,9 +71,8 @@ pub(crate) struct Failure {
     pub(crate) text: String,
 }
 
-/// In pairs of runs, a mark is judged if a rise by this many percent would have been found, or by the gate's limit if
-/// that is larger.
-const REQUIRED: f64 = 5.0;
+/// A smaller rise of a time may be due to the place of the code in memory alone.
+const LAYOUT: f64 = 1.1;
 /// The name, in place of an event, for the share of calls that were measured.
 const COVERAGE: &str = "coverage";
 
@@ -78,7 +111,25 @@ impl Gate {
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
             return Err(format!("--fail-on {}: no report has the event; the reports have {known}", self.text()));
         };
-        Ok(Self { event: event.clone(), ..*self }.judge_event(comparison))
+        let gate = Self { event: event.clone(), ..*self };
+        gate.check_resolution(comparison)?;
+        Ok(gate.judge_event(comparison))
+    }
+
+    /// A limit that no rise of these values could exceed by less than the values are exact to is an error.
+    fn check_resolution(&self, comparison: &Comparison) -> Result<(), String> {
+        let events = comparison.marks.iter().flat_map(|pair| &pair.events);
+        let has_medians =
+            events.filter(|event| event.event == self.event).any(|event| event.statistic == Statistic::Median);
+        if !has_medians || self.percent >= RESOLVED_BY_MEDIANS {
+            return Ok(());
+        }
+        Err(format!(
+            "--fail-on {}: a p50 of {} does not show a rise by less than {RESOLVED_BY_MEDIANS:.1} %; set a larger \
+             limit, or use `perfmark run --times 10 --against BASE -- HEAD`",
+            self.text(),
+            self.event
+        ))
     }
 
     fn judge_event(&self, comparison: &Comparison) -> GateResult {
@@ -91,8 +142,7 @@ impl Gate {
         judged.undecided = self.undecided(comparison, &judged);
         if judged.compared == 0 && judged.failures.is_empty() && judged.undecided.is_none() {
             let reason = comparison.events.get(&self.event).into_iter().flatten().next();
-            let few = judged.not_judged.first();
-            let why = few.or(reason).map_or("no mark that both sides called records it", |why| why);
+            let why = reason.map_or("no mark that both sides called records it", |why| why);
             let text = format!("gate {}: nothing to judge: {why}", self.text());
             judged.failures.push(Failure { mark: None, text });
         }
@@ -103,6 +153,7 @@ impl Gate {
         GateResult {
             gate: self.clone(),
             compared: 0,
+            least: 0.0,
             failures: Vec::new(),
             not_judged: Vec::new(),
             undecided: None,
@@ -126,8 +177,8 @@ impl Gate {
                  because any result may be chance; make 10",
                 self.event
             )),
-            (Design::Paired, None) if judged.compared == 0 && judged.failures.is_empty() => {
-                let why = judged.not_judged.first()?;
+            (_, None) if judged.compared == 0 && judged.failures.is_empty() => {
+                let why = judged.all_not_judged()?;
                 Some(format!("gate {gate}: no mark can be judged: {why}"))
             }
             _ => None,
@@ -174,28 +225,31 @@ impl Gate {
         };
         match judgement.verdict {
             Verdict::TooFew(calls) => {
-                judged.not_judged.push(format!("{}: too few calls ({calls}); compare three runs per side", pair.label));
-                return;
+                let detail = format!(" ({})", counted(calls, "call"));
+                return judged.not_judged(&pair.label, detail, "too few calls; compare three runs per side");
             }
             Verdict::TooFewRuns(runs) => {
                 judged.few_runs = Some(runs);
                 return;
             }
             Verdict::TooShort => {
-                judged.not_judged.push(format!("{}: a call is no longer than the noise of the probe", pair.label));
-                return;
+                return judged.not_judged(
+                    &pair.label,
+                    String::new(),
+                    "a call is no longer than the noise of the probe",
+                );
             }
             Verdict::Same | Verdict::More | Verdict::Less => {}
         }
+        let least = judgement.least.unwrap_or(0.0);
         if !judgement.rose || judgement.head <= judgement.base * (1.0 + self.percent / 100.0) {
-            let required = self.percent.max(REQUIRED);
-            match judgement.least.filter(|&least| least > required && judgement.verdict == Verdict::Same) {
-                Some(least) => judged.not_judged.push(format!(
-                    "{}: a rise by less than {least:.1} % cannot be distinguished from the noise of these runs; make \
-                     more runs, or longer ones",
-                    pair.label
-                )),
-                None => judged.compared += 1,
+            if least > self.percent && judgement.verdict == Verdict::Same {
+                let why =
+                    "only larger rises would have been found; make more runs, or longer ones, or set a larger limit";
+                judged.not_judged(&pair.label, format!(" (≥ {least:.1} %)"), why);
+            } else {
+                judged.compared += 1;
+                judged.least = judged.least.max(least);
             }
             return;
         }
@@ -212,6 +266,9 @@ impl Gate {
         );
         if event.is_of_callees() {
             text += "; the change is in marked calls inside it";
+        }
+        if event.statistic == Statistic::MidMean && judgement.head < judgement.base * LAYOUT {
+            text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);
         judged.failures.push(Failure { mark: Some(pair.label.clone()), text });

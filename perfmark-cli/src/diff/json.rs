@@ -5,13 +5,14 @@ use perfmark::text::share_and_error;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
-use super::gate::GateResult;
+use super::gate::{GateResult, NotJudged};
 use super::hot_lines::ChangedLine;
 use super::judge::Verdict;
 use super::number::change;
 use super::side::Design;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
+    let not_judged = |one: &NotJudged| json!({"marks": one.marks, "why": one.why});
     let gate = |judged: &GateResult| {
         let failures = judged.failures.iter().map(|failure| json!({"mark": failure.mark, "text": failure.text}));
         json!({
@@ -19,8 +20,9 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
             "percent": judged.gate.percent,
             "failed": !judged.failures.is_empty(),
             "compared": judged.compared,
+            "smallest_rise_percent": judged.least,
             "failures": failures.collect::<Vec<_>>(),
-            "not_judged": judged.not_judged,
+            "not_judged": judged.not_judged.iter().map(not_judged).collect::<Vec<_>>(),
             "cannot_judge": judged.undecided,
         })
     };

@@ -110,7 +110,7 @@ pub(crate) struct Judgement {
     pub(crate) rose: bool,
     /// The difference that may occur by chance.
     pub(crate) margin: f64,
-    /// In pairs of runs: the smallest rise that would have been found, in percent.
+    /// The smallest rise that would have been found, in percent. `None` if that is unknown.
     pub(crate) least: Option<f64>,
 }
 
@@ -118,6 +118,8 @@ pub(crate) struct Judgement {
 const WORTH_REPORTING: f64 = 0.001;
 /// The difference that buckets cannot resolve, as a part of the larger value: each median is within 1/64.
 const RESOLUTION: f64 = 1.0 / 32.0;
+/// The rise of medians that buckets cannot resolve, in percent.
+pub(crate) const RESOLVED_BY_MEDIANS: f64 = 100.0 * RESOLUTION / (1.0 - RESOLUTION);
 /// A median of fewer calls does not predict the next run.
 pub(crate) const FEWEST: u64 = 10;
 
@@ -131,21 +133,24 @@ pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]
     let larger = before.max(after);
     let is_several = base.len().min(head.len()) >= SEVERAL;
     let rises = after > before;
-    // If the difference exceeds the sum, no run of one side is among those of the other.
-    let among_runs = spread(base, rises) + spread(head, !rises);
     let fewest = base.iter().chain(head).map(|one| one.measured).min().unwrap_or(0);
     let noise = base.iter().chain(head).map(|one| one.noise).fold(0.0, f64::max);
-    let (margin, worth_reporting) = match statistic {
-        Statistic::Mean => (noise.max(among_runs), WORTH_REPORTING * larger),
-        Statistic::Median | Statistic::MidMean => {
-            // For a rise, the base's upper half and the head's lower half.
-            let upper = usize::from(rises);
-            let half = |one: &RunValues, upper: usize| (one.quarters[upper] - one.value).abs();
-            let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
-            let halves = if is_several { 0.0 } else { halves.fold(0.0, f64::max) };
-            (noise.max(among_runs).max(halves).max(RESOLUTION * larger), 0.0)
-        }
+    // What a rise, or else a fall, must exceed.
+    let variation = |rises: bool| {
+        // If the difference exceeds the sum, no run of one side is among those of the other.
+        let among_runs = spread(base, rises) + spread(head, !rises);
+        // For a rise, the base's upper half and the head's lower half.
+        let upper = usize::from(rises);
+        let half = |one: &RunValues, upper: usize| (one.quarters[upper] - one.value).abs();
+        let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
+        let halves = if is_several || statistic == Statistic::Mean { 0.0 } else { halves.fold(0.0, f64::max) };
+        noise.max(among_runs).max(halves)
     };
+    let (resolution, resolved, worth_reporting) = match statistic {
+        Statistic::Mean => (0.0, 0.0, WORTH_REPORTING * larger),
+        Statistic::Median | Statistic::MidMean => (RESOLUTION * larger, RESOLVED_BY_MEDIANS, 0.0),
+    };
+    let margin = variation(rises).max(resolution);
     let is_beyond = difference > margin;
     let is_of_few_runs = statistic != Statistic::Mean && !is_several;
     let verdict = match (is_beyond && difference >= worth_reporting, rises) {
@@ -156,7 +161,9 @@ pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]
         (true, false) => Verdict::Less,
     };
     let rose = is_beyond && rises && !matches!(verdict, Verdict::TooFew(_) | Verdict::TooFewRuns(_));
-    Judgement { base: before, head: after, verdict, rose, margin, least: None }
+    let is_judged = before > 0.0 && !matches!(verdict, Verdict::TooFew(_) | Verdict::TooFewRuns(_));
+    let least = is_judged.then(|| resolved.max(100.0 * variation(true) / before));
+    Judgement { base: before, head: after, verdict, rose, margin, least }
 }
 
 /// Judges the pairs of runs of all marks together, by [`paired::test`]. Each mark has the same number of pairs.
@@ -171,16 +178,16 @@ pub(crate) fn judge_pairs(marks: &[[Vec<RunValues>; 2]]) -> Vec<Judgement> {
     }
     let samples: Vec<Option<Sample>> = marks.iter().map(|[base, head]| sample(base, head)).collect();
     let tested: Vec<Sample> = samples.iter().flatten().cloned().collect();
-    let mut findings = paired::test(&tested).into_iter();
+    let mut findings = paired::test(&tested).into_iter().zip(paired::smallest_rises(&tested));
     let judged = marks.iter().zip(&samples).map(|(mark, sample)| {
         let finding = sample.as_ref().and_then(|_| findings.next());
-        let Some(one) = finding else { return unjudged(mark, Verdict::TooShort) };
+        let Some((one, least)) = finding else { return unjudged(mark, Verdict::TooShort) };
         let verdict = match one {
             _ if one.rise <= ALPHA => Verdict::More,
             _ if one.fall <= ALPHA => Verdict::Less,
             _ => Verdict::Same,
         };
-        let (base, least) = (one.base.exp(), one.least.exp_m1());
+        let (base, least) = (one.base.exp(), least.exp_m1());
         let rose = verdict == Verdict::More;
         Judgement { base, head: one.head.exp(), verdict, rose, margin: base * least, least: Some(100.0 * least) }
     });

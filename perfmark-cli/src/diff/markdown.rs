@@ -37,7 +37,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     out + "\n"
 }
 
-const HEADER: &str = "| mark | per call | base | head | change | self |\n|---|---|--:|--:|--:|--:|\n";
+const HEADER: &str = "| mark | per call | base | head | change | self | finds |\n|---|---|--:|--:|--:|--:|--:|\n";
 
 /// The items that fit, and the number of all items.
 struct List {
@@ -87,7 +87,8 @@ fn bullet(line: &str) -> String {
 /// A mark's events, and its lines of source that changed, one row each.
 fn table_rows(pair: &Pair) -> String {
     let mut out = String::new();
-    let line = |[place, base, head]: [String; 3]| -> Row { [place, base, head, String::new(), String::new()] };
+    let line =
+        |[place, base, head]: [String; 3]| -> Row { [place, base, head, String::new(), String::new(), String::new()] };
     for row in rows(pair).into_iter().chain(lines(pair).map(line)) {
         _ = write!(out, "| {} ", escape_markdown(&pair.label));
         for cell in &row {

@@ -9,17 +9,20 @@ use perfmark::text::{counted, exact};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// An event's cells: event with statistic, base, head, change, change of self.
-pub(crate) type Row = [String; 5];
+/// An event's cells: event with statistic, base, head, change, change of self, and the smallest rise that would have
+/// been found.
+pub(crate) type Row = [String; 6];
 
-pub(crate) const HEADER: [&str; 5] = ["per call", "base", "head", "change", "self"];
+pub(crate) const HEADER: [&str; 6] = ["per call", "base", "head", "change", "self", FINDS];
+/// The head of the last column.
+const FINDS: &str = "finds";
 
 /// A mark's events, one row each.
 pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
     let row = |event: &Compared| -> Row {
         let name = format!("{} ({})", event.event, event.statistic.name());
         let Some(judgement) = event.judgement else {
-            return [name, "–".into(), "–".into(), "not compared".into(), String::new()];
+            return [name, "–".into(), "–".into(), "not compared".into(), String::new(), String::new()];
         };
         let changed = match (judgement.verdict, change(judgement.base, judgement.head)) {
             (Verdict::TooFew(_), _) => "too few calls".into(),
@@ -34,7 +37,10 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
             let by = after - before;
             if by.abs() < 0.005 { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
         });
-        [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own]
+        let finds = judgement
+            .least
+            .map_or_else(String::new, |least| if least < 0.05 { "any rise".into() } else { format!("≥ {least:.1} %") });
+        [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own, finds]
     };
     pair.events.iter().map(row).collect()
 }
@@ -122,10 +128,19 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         let what = "share of the samples taken directly in the mark, ± its standard error";
         lines.push(format!("lines: {what}; the {MOST_LINES} that changed most, by more than 3 standard errors"));
     }
+    let has_least = |event: &Compared| event.judgement.is_some_and(|judgement| judgement.least.is_some());
+    if comparison.marks.iter().flat_map(|pair| &pair.events).any(has_least) {
+        let how_often = if comparison.design == Design::Paired { ", in nine of ten such comparisons" } else { "" };
+        lines.push(format!("{FINDS}: the smallest rise that would have been found{how_often}"));
+    }
     for judged in gates {
         let gate = judged.gate.text();
-        lines.push(format!("gate {gate}: {} judged", counted(judged.compared as u64, "mark")));
-        lines.extend(judged.not_judged.iter().map(|mark| format!("gate {gate}: not judged: {mark}")));
+        let mut line = format!("gate {gate}: {} judged", counted(judged.compared as u64, "mark"));
+        if judged.least >= 0.05 {
+            _ = write!(line, "; in each, a rise by {:.1} % or more would have been found", judged.least);
+        }
+        lines.push(line);
+        lines.extend(judged.not_judged.iter().map(|marks| format!("gate {gate}: not judged: {marks}")));
     }
     lines.extend(comparison.notes.iter().cloned());
     lines

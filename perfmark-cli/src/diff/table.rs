@@ -59,7 +59,7 @@ fn grid(out: &mut String, lines: &[Result<Row, String>]) {
             *widest = width(cell).max(*widest);
         }
     }
-    let line = |cells: [&str; 5]| {
+    let line = |cells: [&str; 6]| {
         let mut text = format!("  {}{}", cells[0], " ".repeat(widths[0].saturating_sub(width(cells[0]))));
         for (cell, widest) in cells.into_iter().zip(widths).skip(1) {
             _ = write!(text, "  {}{cell}", " ".repeat(widest.saturating_sub(width(cell))));
