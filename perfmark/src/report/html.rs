@@ -8,7 +8,7 @@ mod samples;
 
 use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer};
-use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR};
+use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
 use super::{coverage, legend, ratio};
@@ -76,6 +76,8 @@ struct Words<'a> {
     coverage: Vec<Option<String>>,
     /// Instructions per cycle of each mark.
     ipc: Vec<Option<String>>,
+    /// The share of each mark's time that it was off the CPU, in percent.
+    off_cpu: Vec<Option<String>>,
     /// The events of each mark whose estimates cannot be true.
     impossible: Vec<Vec<String>>,
     /// What shares are relative to, by event; it may exceed 64 bits.
@@ -84,6 +86,8 @@ struct Words<'a> {
     impossible_sums: Vec<String>,
     /// The event that orders the marks at first.
     leading: Option<String>,
+    /// Why the values may mislead.
+    warnings: Vec<String>,
     /// How to read the values, and what they leave out.
     legend: Vec<String>,
     sampled: Sampled,
@@ -103,6 +107,7 @@ impl<'a> Words<'a> {
         Self {
             coverage: coverage.collect(),
             ipc: snapshot.marks.iter().map(ratio::instructions_per_cycle).collect(),
+            off_cpu: snapshot.marks.iter().map(off_cpu).collect(),
             impossible: snapshot.marks.iter().map(|mark| impossible(mark, &shares)).collect(),
             denominators: denominators().map(|(event, whole)| (event, whole.sum)).collect(),
             impossible_sums: denominators()
@@ -110,6 +115,7 @@ impl<'a> Words<'a> {
                 .map(|(event, _)| event.to_owned())
                 .collect(),
             leading: shares.leading().map(str::to_owned),
+            warnings: warnings(snapshot, &shares, &labels),
             legend: legend_of(snapshot, &shares, &labels),
             sampled: Sampled::new(snapshot, reads_sources),
             labels,
@@ -124,10 +130,12 @@ impl Json for Words<'_> {
             out.field("labels", &self.labels);
             out.field("coverage", &self.coverage);
             out.field("ipc", &self.ipc);
+            out.field("offCpu", &self.off_cpu);
             out.field("impossible", &self.impossible);
             out.field("denominators", &Denominators(&self.denominators));
             out.field("impossibleSums", &self.impossible_sums);
             out.field("leading", &self.leading);
+            out.field("warnings", &self.warnings);
             out.field("legend", &self.legend);
             out.field("samples", &self.sampled.samplings);
             out.field("source", &self.sampled.source);
@@ -135,6 +143,11 @@ impl Json for Words<'_> {
             out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string(), IMPOSSIBLE.to_string()]);
         });
     }
+}
+
+fn off_cpu(mark: &Mark) -> Option<String> {
+    let (of, to) = ratio::off_cpu_of_time(mark)?;
+    Some(quantity::percent(of, to.unsigned_abs().into()).number)
 }
 
 fn impossible(mark: &Mark, shares: &Shares<'_>) -> Vec<String> {
@@ -154,6 +167,16 @@ impl Json for Denominators<'_> {
     }
 }
 
+fn warnings(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
+    let mut text = String::new();
+    if snapshot.marks.iter().any(is_called) {
+        legend::busy(&mut text, snapshot, UNBROKEN);
+        legend::impossible(&mut text, snapshot, labels, shares, UNBROKEN);
+        legend::cost(&mut text, snapshot, labels, UNBROKEN);
+    }
+    text.lines().map(str::to_owned).collect()
+}
+
 /// The legend's sentences.
 fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
     let mut text = String::new();
@@ -162,9 +185,6 @@ fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec
     } else if !snapshot.marks.iter().any(is_called) {
         text.push_str("no mark was called\n");
     } else {
-        legend::busy(&mut text, snapshot, UNBROKEN);
-        legend::impossible(&mut text, snapshot, labels, shares, UNBROKEN);
-        legend::cost(&mut text, snapshot, labels, UNBROKEN);
         legend::budget(&mut text, snapshot, labels, UNBROKEN);
         if shares.leading().is_some() {
             text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
@@ -194,7 +214,6 @@ mod tests {
     mod pages;
 
     use super::*;
-    use crate::report::quantity;
     use crate::report::tests::sample;
     use crate::report::view::View;
     use crate::settings::Filter;
@@ -223,7 +242,7 @@ mod tests {
             let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
             let words = read(script(&page, "words"));
-            for key in ["labels", "coverage", "ipc"] {
+            for key in ["labels", "coverage", "ipc", "offCpu"] {
                 assert_eq!(words[key].as_array().expect("a list").len(), snapshot.marks.len(), "{key}");
             }
             assert_eq!(frame(&page), empty);

@@ -111,6 +111,7 @@ const marks = snapshot.marks.map((mark, index) => ({
   label: words.labels[index],
   coverage: words.coverage[index],
   ipc: words.ipc[index],
+  offCpu: words.offCpu[index],
   sought: `${words.labels[index]}\n${mark.path}\n${mark.file}`.toLowerCase(),
   isCalled: mark.calls > 0 || mark.in_flight > 0,
 }));

@@ -42,7 +42,10 @@ function drawFlame() {
     const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${node.label}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
     if (size > 26) {
       const isWide = size > 8 * node.label.length;
+      const share = `${root.width > 0 ? ((node.width / root.width) * 100).toFixed(1) : 0} %`;
+      const isWider = size > 8 * (node.label.length + share.length + 2);
       drawn.textContent = isWide ? node.label : node.short || node.label;
+      if (isWider) drawn.append(make("small", {}, share));
       drawn.classList.add("named");
     }
     Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });

@@ -43,11 +43,15 @@ function setUpTheme() {
 }
 
 function setUpHead() {
-  const { perfmark: version, program, pid, wall_ns: ran, threads } = snapshot;
+  const { perfmark: version, program, pid, wall_ns: ran, cpu_ns: cpu, threads, threads_at_once: atOnce } = snapshot;
   byId("brand").textContent = `perfmark ${version}`.trim();
   document.title = `${program || "program"} · perfmark`;
   byId("program").textContent = program || "(no name)";
-  byId("run").textContent = `pid ${pid || "unknown"} · ran ${shown(integer(ran, "ns"))} · ${counted(threads, "thread")}`;
+  const time = [`ran ${shown(integer(ran, "ns"))}`, ...(cpu === null ? [] : [`${shown(integer(cpu, "ns"))} CPU`])];
+  const most = atOnce !== null && atOnce < threads ? [`${shown(integer(atOnce, "count"))} at once`] : [];
+  byId("run").textContent = [`pid ${pid || "unknown"}`, time.join(", "), [counted(threads, "thread"), ...most].join(", ")].join(" · ");
+  byId("warnings").hidden = words.warnings.length === 0;
+  byId("warnings").append(...words.warnings.map((line) => make("li", {}, ...sentence(line))));
   const missing = snapshot.events.filter(({ read }) => read === "none").length;
   const notes = snapshot.notes.length;
   const hints = [
@@ -57,7 +61,7 @@ function setUpHead() {
   byId("hints").hidden = hints.length === 0;
   byId("hints").textContent = hints.join(" · ");
   byId("legend").append(...words.legend.map((line) => {
-    const [, head, rest] = /^([^:`]{1,40}):\s?(.*)$/s.exec(line) ?? [];
+    const [, head, rest] = /^([^:`]{1,60}):\s?(.*)$/s.exec(line) ?? [];
     const isWarning = head === "not available" || head === "note";
     return head === undefined ? make("li", {}, ...sentence(line)) : make("li", { class: isWarning ? "warning" : undefined }, make("b", {}, head), make("span", {}, ...sentence(rest)));
   }));

@@ -27,6 +27,15 @@ const COLUMNS = [
   },
   { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => integer(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
   {
+    id: "off",
+    head: "off-CPU",
+    why: "The share of the mark's time in which its thread was not on a CPU",
+    isBar: true,
+    cell: (mark) => (mark.offCpu === null ? MISSING : { number: mark.offCpu, unit: "%" }),
+    order: (mark) => (mark.offCpu === null ? null : Number(mark.offCpu.replace("<", ""))),
+    ofMark: true,
+  },
+  {
     id: "ipc",
     head: "IPC",
     why: "Instructions per cycle, if both were counted over the same calls",
@@ -42,11 +51,13 @@ const COLUMNS = [
   call("p99.9", "p999", "999 in a thousand calls are at or below, within 1/64"),
   call("max", "max", "The largest call"),
   { id: "spread", head: "distribution", why: "The distribution of the calls, on a logarithmic axis that all marks share" },
-].filter((column) => column.id !== "ipc" || marks.some((mark) => mark.ipc !== null));
+].filter(({ id }) => !["off", "ipc"].includes(id) || marks.some((mark) => mark[id === "off" ? "offCpu" : id] !== null));
 
 /** The flags before a share's number. */
 const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}${IMPOSSIBLE}]`);
-const ROW = 30;
+/** The height of a row in pixels. On a narrow screen, names have lines of their own. */
+const narrow = matchMedia("(max-width: 640px)");
+const rowHeight = () => (narrow.matches ? 54 : 30);
 const SHOWN_AT_ONCE = 250;
 
 const view = { rows: [], drawn: new Map(), isVirtual: false, ranges: new Map(), longest: 0, columns: COLUMNS.length };
@@ -114,7 +125,7 @@ function drawRow(row, index) {
   const values = row.values ?? (kind === "mark" ? valuesOfRow : valuesOf)(mark, event);
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
-    const cell = make("td", { class: column.id === "spread" ? "spread" : `of-${column.id}` });
+    const cell = make("td", { class: `of-${column.id}` });
     line.append(cell);
     if (kind === "heading" ? !column.ofMark : isOfEvent && column.ofMark) continue;
     if (column.id === "spread") {
@@ -138,8 +149,8 @@ function drawRows() {
   const scroller = byId("scroller");
   let [first, end] = [0, view.rows.length];
   if (view.isVirtual) {
-    first = Math.max(0, Math.floor(scroller.scrollTop / ROW) - 12);
-    end = Math.min(view.rows.length, first + Math.ceil(scroller.clientHeight / ROW) + 26);
+    first = Math.max(0, Math.floor(scroller.scrollTop / rowHeight()) - 12);
+    end = Math.min(view.rows.length, first + Math.ceil(scroller.clientHeight / rowHeight()) + 26);
   }
   for (const [index, line] of view.drawn) {
     if (index >= first && index < end) continue;
@@ -159,7 +170,7 @@ function drawRows() {
   }
   for (const [id, rows] of [["above", first], ["below", view.rows.length - end]]) {
     byId(id).hidden = rows === 0;
-    byId(id).firstElementChild.style.height = `${rows * ROW}px`;
+    byId(id).firstElementChild.style.height = `${rows * rowHeight()}px`;
   }
 }
 
@@ -211,6 +222,9 @@ function drawTable({ keepsPlace = false } = {}) {
     if (isSorted) head.setAttribute("aria-sort", state.isDown ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   }
+  const range = state.event === undefined ? undefined : rangeOfEvent(state.event);
+  const [low, high] = range ? [range.low, range.high].map((value) => shown(integer(value, unitOf(state.event)))) : [];
+  byId("by-spread").firstElementChild.replaceChildren(...(range && !state.showsAllEvents ? [make("span", {}, low), make("span", {}, high)] : ["distribution"]));
   view.longest = widthOf(listed.map(({ label }) => label));
   fitColumns();
   drawRows();
@@ -264,7 +278,7 @@ function goToRow(index) {
   if (!view.rows[index]) return;
   const scroller = byId("scroller");
   if (view.isVirtual) {
-    const [top, bottom] = [index * ROW, (index + 2) * ROW - scroller.clientHeight + 40];
+    const [top, bottom] = [index * rowHeight(), (index + 2) * rowHeight() - scroller.clientHeight + 40];
     if (scroller.scrollTop > top) scroller.scrollTop = top;
     else if (scroller.scrollTop < bottom) scroller.scrollTop = bottom;
     drawRows();
