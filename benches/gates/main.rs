@@ -188,7 +188,8 @@ fn text(same: &Outcomes, slower: &[Outcomes], (start, load_before): (Instant, St
          | more work | comparisons | said | found of these | found of the others | gates that failed |\n\
          |--:|--:|--:|--:|--:|--:|\n{}\n\
          The machine's spread, in the comparisons of the same program: the change that was measured, and the smallest \
-         rise that\nwould have been found, in percent. `not judged`: comparisons in which that was more than the gate's limit, or the mark too short.\n\n\
+         rise that\nwould have been found, in percent. `not judged`: comparisons in which that was more than the \
+         gate's limit, or the mark too short.\n\n\
          | mark | change: median (quartiles) | largest | smallest rise: median (quartiles) | not judged |\n\
          |---|---|---|---|---|\n",
         start.elapsed().as_secs(),

@@ -166,8 +166,8 @@ fn a_slow_run_in_the_head_does_not_excuse_a_rise() {
     }
     times_of_runs(&folder, &[100, 1000, 1000], &[1500; 3], 1);
     times_of_runs(&folder, &[1000; 5], &[1500, 1500, 1500, 9000, 1000], 1);
-    // With a run between the medians, a rise cannot be seen: one of the head as fast as the base, or one of the base as slow as the
-    // head.
+    // With a run between the medians, a rise cannot be seen: one of the head as fast as the base, or one of the base as
+    // slow as the head.
     times_of_runs(&folder, &base, &[1000, 1500, 1500], 3);
     times_of_runs(&folder, &[1000, 1000, 1500], &[1500; 3], 3);
     // The same holds for a fall, which is reported only if no run of either side is between the medians.
