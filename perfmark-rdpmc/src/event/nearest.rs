@@ -20,6 +20,10 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
         .collect();
     near.sort_unstable();
     near.dedup();
+    // Spelt in another way.
+    if near.first().is_some_and(|(distance, _)| *distance == 0) {
+        near.truncate(1);
+    }
     near.into_iter().take(SUGGESTIONS).map(|(_, name)| name).collect()
 }
 

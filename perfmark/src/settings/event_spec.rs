@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn misspelt_names_of_perfmarks_own_events_are_recognized() {
-        for (wrong, own) in [("offcpu", "off_cpu"), ("of_cpu", "off_cpu"), ("tiem", "time"), ("blokced", "blocked")] {
+        for (wrong, own) in [("offcpu", "off_cpu"), ("oncpu", "on_cpu"), ("tiem", "time"), ("blokced", "blocked")] {
             let why = EventSpec::known(wrong).expect_err(wrong).to_string();
             assert!(why.ends_with(&format!("; did you mean `{own}`?")), "{why}");
         }
