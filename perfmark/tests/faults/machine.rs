@@ -26,7 +26,7 @@ pub(crate) fn missing() -> Option<String> {
     if unsafe { libc::geteuid() } != 0 {
         return Some("it takes root to change a machine's settings".into());
     }
-    let why = "which lets this test change the machine's settings for a moment, as CI does in the machine with a PMU";
+    let why = "which lets them do so for a moment, as CI does in the machine with a PMU";
     env::var_os(MAY_CHANGE).is_none().then(|| format!("{MAY_CHANGE} is not set, {why}"))
 }
 
