@@ -6,7 +6,7 @@ import pathlib
 
 def report_in(page):
     """The JSON report that a page contains."""
-    _, rest = page.read_text().split('<script type="application/json" id="snapshot">', 1)
+    _, rest = page.read_text().split('<script type="application/json" id="snapshot-0">', 1)
     return json.loads(rest.split("</script>", 1)[0])
 
 

@@ -97,7 +97,8 @@ pub(crate) struct Options {
     /// the first one in folded-samples
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
-    /// Show each report by itself instead of merging them; for table, markdown and json
+    /// Show each report by itself instead of merging them; for table, markdown and json. A page (html) shows all of
+    /// them merged, and lets the reader choose each
     #[arg(long)]
     each: bool,
     /// Write to this file, which is replaced atomically; `-` is stdout. In its name, `%p` is the process number of
@@ -110,9 +111,9 @@ impl Options {
     /// Checks what can be checked before there are reports.
     pub(crate) fn check(&self) -> Result<(), String> {
         // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
-        if self.each && !(self.is_for_people() || self.format == Form::Report(Format::Json)) {
+        if self.each && !(self.is_for_people() || matches!(self.format, Form::Report(Format::Json | Format::Html))) {
             let why = "several reports of another format in one file cannot be read";
-            return Err(format!("--each supports the formats table, markdown and json; {why}"));
+            return Err(format!("--each supports the formats table, markdown, json and html; {why}"));
         }
         if self.event.is_some() && !matches!(self.format, Form::Samples(_)) {
             let formats = SampleFormat::ALL.map(|(name, _)| name).join(", ");
@@ -159,7 +160,8 @@ impl Options {
         matches!(self.format, Form::Report(Format::Table | Format::Markdown))
     }
 
-    fn of(&self, snapshot: &Snapshot, to: &Destination) -> Result<Vec<u8>, String> {
+    /// The report of a snapshot. A page offers the runs, too.
+    fn of(&self, snapshot: &Snapshot, runs: &[(String, Snapshot)], to: &Destination) -> Result<Vec<u8>, String> {
         let format = match self.format {
             Form::Report(format) => format,
             Form::Samples(format) if format.is_binary() && to.is_terminal() => {
@@ -174,6 +176,9 @@ impl Options {
             }
         };
         let mut report = Report::new(snapshot).format(format).color(to.has_color());
+        for (name, run) in runs {
+            report = report.run(name, run);
+        }
         if let Some(width) = self.width.or_else(|| to.columns()) {
             report = report.width(width);
         }
@@ -228,13 +233,18 @@ impl<'a> Gathered<'a> {
         for (_, snapshot) in &mut shown {
             options.name(snapshot);
         }
+        if options.each && options.format == Form::Report(Format::Html) {
+            let mut all = Merged::default();
+            shown.iter().for_each(|(_, snapshot)| all.add(snapshot.clone()));
+            return to.give(&options.of(&all.finish(), &shown, to)?);
+        }
         let mut text = Vec::new();
         for (name, snapshot) in &shown {
             if shown.len() > 1 && options.is_for_people() {
                 let before = if text.is_empty() { "" } else { "\n" };
                 _ = writeln!(&mut text, "{before}==> {} <==", sanitize(name));
             }
-            text.extend(options.of(snapshot, to)?);
+            text.extend(options.of(snapshot, &[], to)?);
         }
         to.give(&text)
     }

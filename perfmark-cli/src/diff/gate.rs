@@ -6,7 +6,7 @@ use std::str::FromStr;
 use perfmark::text::{counted, sanitize};
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
-use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict};
+use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPORTING};
 use super::number::{change, grouped, percent, quantity};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
@@ -23,8 +23,8 @@ pub(crate) struct GateResult {
     pub(crate) gate: Gate,
     /// The number of marks whose values could be compared.
     pub(crate) compared: usize,
-    /// The smallest rise that would have been found in each of these, in percent.
-    pub(crate) least: f64,
+    /// The smallest rise that would have been found in each of these that did not change, in percent.
+    pub(crate) least: Option<f64>,
     pub(crate) failures: Vec<Failure>,
     /// Marks that pass because they could not be judged, for each reason.
     pub(crate) not_judged: Vec<NotJudged>,
@@ -125,10 +125,11 @@ impl Gate {
             return Ok(());
         }
         Err(format!(
-            "--fail-on {}: a p50 of {} does not show a rise by less than {RESOLVED_BY_MEDIANS:.1} %; set a larger \
-             limit, or use `perfmark run --times 10 --against BASE -- HEAD`",
+            "--fail-on {}: a p50 of {} does not show a rise by less than {:.1} %; set that limit or a larger one, or \
+             use `perfmark run --times 20 --against BASE -- HEAD`",
             self.text(),
-            self.event
+            self.event,
+            (10.0 * RESOLVED_BY_MEDIANS).ceil() / 10.0
         ))
     }
 
@@ -153,7 +154,7 @@ impl Gate {
         GateResult {
             gate: self.clone(),
             compared: 0,
-            least: 0.0,
+            least: None,
             failures: Vec::new(),
             not_judged: Vec::new(),
             undecided: None,
@@ -174,7 +175,7 @@ impl Gate {
             )),
             (Design::Paired, Some(pairs)) => Some(format!(
                 "gate {gate}: cannot judge {} with fewer than {FEWEST_PAIRS} pairs of runs (given: {pairs}), \
-                 because any result may be chance; make 10",
+                 because any result may be chance; make 20",
                 self.event
             )),
             (_, None) if judged.compared == 0 && judged.failures.is_empty() => {
@@ -243,13 +244,16 @@ impl Gate {
         }
         let least = judgement.least.unwrap_or(0.0);
         if !judgement.rose || judgement.head <= judgement.base * (1.0 + self.percent / 100.0) {
-            if least > self.percent && judgement.verdict == Verdict::Same {
+            let is_hidden = least > self.percent.max(100.0 * WORTH_REPORTING) && judgement.verdict != Verdict::Less;
+            if is_hidden {
                 let why =
                     "only larger rises would have been found; make more runs, or longer ones, or set a larger limit";
                 judged.not_judged(&pair.label, format!(" (≥ {least:.1} %)"), why);
             } else {
                 judged.compared += 1;
-                judged.least = judged.least.max(least);
+                if judgement.verdict == Verdict::Same {
+                    judged.least = Some(judged.least.unwrap_or(0.0).max(least));
+                }
             }
             return;
         }
@@ -267,7 +271,9 @@ impl Gate {
         if event.is_of_callees() {
             text += "; the change is in marked calls inside it";
         }
-        if event.statistic == Statistic::MidMean && judgement.head < judgement.base * LAYOUT {
+        let is_of_code =
+            ["time", "on_cpu"].contains(&&*self.event) || ["cycles", "clock"].iter().any(|of| self.event.contains(of));
+        if is_of_code && event.statistic == Statistic::MidMean && judgement.head < judgement.base * LAYOUT {
             text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);

@@ -115,7 +115,7 @@ pub(crate) struct Judgement {
 }
 
 /// The smallest change of counts that is reported, as a part of the larger value.
-const WORTH_REPORTING: f64 = 0.001;
+pub(crate) const WORTH_REPORTING: f64 = 0.001;
 /// The difference that buckets cannot resolve, as a part of the larger value: each median is within 1/64.
 const RESOLUTION: f64 = 1.0 / 32.0;
 /// The rise of medians that buckets cannot resolve, in percent.
@@ -147,7 +147,7 @@ pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]
         noise.max(among_runs).max(halves)
     };
     let (resolution, resolved, worth_reporting) = match statistic {
-        Statistic::Mean => (0.0, 0.0, WORTH_REPORTING * larger),
+        Statistic::Mean => (0.0, 100.0 * WORTH_REPORTING, WORTH_REPORTING * larger),
         Statistic::Median | Statistic::MidMean => (RESOLUTION * larger, RESOLVED_BY_MEDIANS, 0.0),
     };
     let margin = variation(rises).max(resolution);
@@ -189,7 +189,14 @@ pub(crate) fn judge_pairs(marks: &[[Vec<RunValues>; 2]]) -> Vec<Judgement> {
         };
         let (base, least) = (one.base.exp(), least.exp_m1());
         let rose = verdict == Verdict::More;
-        Judgement { base, head: one.head.exp(), verdict, rose, margin: base * least, least: Some(100.0 * least) }
+        Judgement {
+            base,
+            head: one.head.exp(),
+            verdict,
+            rose,
+            margin: base * one.margin.exp_m1(),
+            least: Some(100.0 * least),
+        }
     });
     judged.collect()
 }

@@ -102,7 +102,8 @@ Lines never make a gate fail.
 Gates:
   --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies: instructions:0% \
 fails on any rise. A mark is judged if a rise by the limit would have been found; the column `finds` has the smallest \
-rise of which that is so. Other marks are listed and pass. A run of the head that is even slower, or a run of the \
+rise of which that is so. Other marks are listed and pass. Medians do not show a rise by less than 3.3 %: a smaller \
+limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the \
 base that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
 measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls that \
 should have been measured. Marks that one side does not have or never called, and marks with fewer than 10 calls if \

@@ -21,9 +21,10 @@ pub(crate) const ALPHA: f64 = 0.005;
 pub(crate) const FEWEST_PAIRS: usize = 8;
 /// The number of exchanges that are examined. Up to twelve pairs these are all; of more pairs, a random sample.
 const MOST_EXCHANGES: u64 = 1 << 12;
-/// How many standard errors a rise must be above the smallest one that these runs show, so that nine in ten such
-/// comparisons find it: by simulation (see the tests), because the standard error itself is of few runs.
-const MORE_NOISE: f64 = 2.5;
+/// How many standard errors a rise must be above the smallest one that these runs show, so that most such comparisons
+/// find it, of one mark and of ten: by simulation (see the tests). It is this many because the standard error itself is
+/// of few runs, and the runs that vary least by chance are the ones that claim most.
+const MORE_NOISE: f64 = 3.5;
 /// The number that is examined to find the smallest rise, which is less exact anyway.
 const FEWER: u64 = 1 << 10;
 /// Added to the standard error: smaller differences are of no interest, and equal runs must not give infinity.
@@ -45,6 +46,8 @@ pub(crate) struct Finding {
     pub(crate) rise: f64,
     /// The same of a fall.
     pub(crate) fall: f64,
+    /// The difference that may occur by chance.
+    pub(crate) margin: f64,
 }
 
 /// Tests all marks. Each has the same number of pairs, at least [`FEWEST_PAIRS`].
@@ -57,28 +60,45 @@ pub(crate) fn test(samples: &[Sample]) -> Vec<Finding> {
         // Exchanging all pairs changes the sign: the smallest t is that of the falls.
         all.fold((f64::MIN, f64::MIN), |(rise, fall), t| (rise.max(t), fall.max(-t)))
     };
-    let (rises, falls): (Vec<f64>, Vec<f64>) = exchanges(pairs, MOST_EXCHANGES).map(largest).unzip();
+    let (mut rises, falls): (Vec<f64>, Vec<f64>) = exchanges(pairs, MOST_EXCHANGES).map(largest).unzip();
+    rises.sort_by(|one, other| other.total_cmp(one));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the number of exchanges")]
+    let rank = ((rises.len() as f64 * ALPHA) as usize).max(1);
+    let critical = rises.get(rank - 1).copied().unwrap_or(f64::INFINITY);
     let finding = |(one, sample): (Difference, &Sample)| {
         let (base, _) = mean_of_faster_half(sample.base.clone());
-        Finding { base, head: base + one.head - one.base, rise: share(&rises, one.t()), fall: share(&falls, -one.t()) }
+        Finding {
+            base,
+            head: base + one.head - one.base,
+            rise: share(&rises, one.t()),
+            fall: share(&falls, -one.t()),
+            margin: critical * one.error,
+        }
     };
     observed.into_iter().zip(samples).map(finding).collect()
 }
 
-/// For each mark, the smallest rise that nine in ten such comparisons find: the one that this comparison would have
-/// found, and [`MORE_NOISE`].
+/// For each mark, the smallest rise that most such comparisons find: the one that this comparison would have found, and
+/// [`MORE_NOISE`].
 pub(crate) fn smallest_rises(samples: &[Sample]) -> Vec<f64> {
-    let all_t = |sample: &Sample| -> Vec<f64> {
-        let sample = levelled(sample);
-        exchanges(sample.base.len(), FEWER).map(|exchanged| Difference::of(&sample, exchanged).t()).collect()
+    let pairs = samples.first().map_or(0, |sample| sample.base.len());
+    let levelled: Vec<Sample> = samples.iter().map(levelled).collect();
+    // For each exchange, the mark with the largest t, and the two largest.
+    let largest: Vec<(usize, [f64; 2])> = exchanges(pairs, FEWER)
+        .map(|exchanged| {
+            let all = levelled.iter().map(|sample| Difference::of(sample, exchanged).t()).enumerate();
+            all.fold(
+                (0, [f64::MIN; 2]),
+                |(mark, [first, second]), (n, t)| {
+                    if t > first { (n, [t, first]) } else { (mark, [first, second.max(t)]) }
+                },
+            )
+        })
+        .collect();
+    let of_others = |n: usize| -> Vec<f64> {
+        largest.iter().map(|&(mark, [first, second])| if mark == n { second } else { first }).collect()
     };
-    let of_all: Vec<Vec<f64>> = samples.iter().map(all_t).collect();
-    let largest_of_others = |n: usize| -> Vec<f64> {
-        let others = of_all.iter().enumerate().filter(|(other, _)| *other != n).map(|(_, all)| all);
-        let none = vec![f64::MIN; of_all[n].len()];
-        others.fold(none, |largest, all| largest.iter().zip(all).map(|(one, other)| one.max(*other)).collect())
-    };
-    samples.iter().enumerate().map(|(n, sample)| smallest_rise(sample, &largest_of_others(n))).collect()
+    samples.iter().enumerate().map(|(n, sample)| smallest_rise(sample, &of_others(n))).collect()
 }
 
 /// The share of numbers that are at least `t`. Rounding differs between exchanges that are equal.
@@ -227,15 +247,21 @@ mod tests {
     }
 
     #[test]
-    fn nine_in_ten_rises_that_are_said_to_be_found_are_found() {
+    fn most_rises_that_are_said_to_be_found_are_found() {
         let mut random = SplitMix(9);
         let is_full = std::env::var_os("PERFMARK_TEST_FULL").is_some();
-        for (rise, comparisons) in if is_full { [(0.03, 200), (0.05, 100)] } else { [(0.03, 24), (0.05, 12)] } {
-            let all = (0..comparisons).map(|_| samples(&mut random, 1, 10, rise));
+        let cases = if is_full {
+            [(1, 0.02, 500, 50), (1, 0.03, 200, 60), (1, 0.05, 100, 80), (10, 0.03, 100, 5), (10, 0.05, 40, 20)]
+        } else {
+            [(1, 0.02, 20, 0), (1, 0.03, 20, 5), (1, 0.05, 10, 5), (10, 0.03, 3, 0), (10, 0.05, 3, 0)]
+        };
+        for (marks, rise, comparisons, fewest) in cases {
+            let all = (0..comparisons).map(|_| samples(&mut random, marks, 10, rise));
             let said: Vec<_> = all.filter(|all| smallest_rises(all)[0].exp_m1() <= rise).collect();
             let found = said.iter().filter(|all| test(all)[0].rise <= ALPHA).count();
-            assert!(2 * said.len() > comparisons, "{rise}: {} of {comparisons} say so", said.len());
-            assert!(10 * found >= 9 * said.len(), "{rise}: {found} of {}", said.len());
+            println!("{rise} in {marks} marks: {found} found of {} said, of {comparisons}", said.len());
+            assert!(said.len() >= fewest, "{rise} in {marks} marks: {} of {comparisons} say so", said.len());
+            assert!(3 * found >= 2 * said.len(), "{rise} in {marks} marks: {found} of {}", said.len());
         }
     }
 

@@ -37,9 +37,7 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
             let by = after - before;
             if by.abs() < 0.005 { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
         });
-        let finds = judgement
-            .least
-            .map_or_else(String::new, |least| if least < 0.05 { "any rise".into() } else { format!("≥ {least:.1} %") });
+        let finds = judgement.least.map_or_else(String::new, |least| format!("≥ {least:.1} %"));
         [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own, finds]
     };
     pair.events.iter().map(row).collect()
@@ -130,14 +128,15 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     }
     let has_least = |event: &Compared| event.judgement.is_some_and(|judgement| judgement.least.is_some());
     if comparison.marks.iter().flat_map(|pair| &pair.events).any(has_least) {
-        let how_often = if comparison.design == Design::Paired { ", in nine of ten such comparisons" } else { "" };
+        let how_often =
+            if comparison.design == Design::Paired { "; of times and cycles, in most such comparisons" } else { "" };
         lines.push(format!("{FINDS}: the smallest rise that would have been found{how_often}"));
     }
     for judged in gates {
         let gate = judged.gate.text();
         let mut line = format!("gate {gate}: {} judged", counted(judged.compared as u64, "mark"));
-        if judged.least >= 0.05 {
-            _ = write!(line, "; in each, a rise by {:.1} % or more would have been found", judged.least);
+        if let Some(least) = judged.least {
+            _ = write!(line, "; in those that did not change, a rise by {least:.1} % or more would have been found");
         }
         lines.push(line);
         lines.extend(judged.not_judged.iter().map(|marks| format!("gate {gate}: not judged: {marks}")));

@@ -62,10 +62,10 @@ With --against, the two programs run in pairs, the order in each pair drawn at r
 their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \
 randomization test of the pairs, over all marks at once (chapter `gate` of the guide has the source): the \
 probability that any mark of an unchanged program fails a gate is below 1 %. A mark fails if the test finds a rise, \
-and the rise exceeds the limit. The column `finds` has the smallest rise of each mark that nine in ten such \
-comparisons find. Marks in which that is more than the limit are listed and pass. In 10 pairs, the test finds 3 % in \
-marks whose runs vary by 1 %. For half as much, make four times as many runs. Code that nobody changed may become \
-slower by a few percent because the linker moved it; gates on `instructions` do not see that.
+and the rise exceeds the limit. The column `finds` has the smallest rise of each mark that most such comparisons \
+find. Marks in which that is more than the limit are listed and pass. In 10 pairs, the test finds 5 % in marks whose \
+runs vary by 1 %. For half as much, make four times as many runs. Code that nobody changed may become slower by some \
+percent because the linker moved it: its `instructions` are then the same.
 
 Exit status of a comparison: 0 no gate failed; 1 a gate failed; 3 a gate cannot be judged, because there are fewer \
 than 8 pairs or all marks vary too much; 125 if a program fails, 126 and 127 as above.

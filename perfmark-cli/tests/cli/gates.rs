@@ -27,7 +27,7 @@ fn one_percent_more_fails_the_gate() {
             "parse instructions (mean) 100,000 101,000 +1.0 % +1,000",
             "print instructions (mean) 50,000 50,000 =",
             "gate instructions:0.5%: 3 marks judged",
-            "print instructions (mean) 50,000 50,000 = = any rise",
+            "print instructions (mean) 50,000 50,000 = = ≥ 0.1 %",
         ],
     );
     assert_eq!(printed.matches('✗').count(), 1);

@@ -74,8 +74,12 @@ fn each_is_accepted_only_with_some_formats() {
     let each = stdout(&["report", "--each", &both], 0);
     let heads = [1, 2].map(|number| format!("==> {both} · {number} of 2 <==\n"));
     assert_eq!(each, format!("{}{}\n{}{}", heads[0], table(&one), heads[1], table(&two)));
-    for name in Format::names().filter(|name| !["table", "markdown", "json"].contains(name)) {
-        let why = ["--each supports the formats table, markdown and json"];
+    let page = stdout(&["report", "--each", "--format", "html", &first, &second], 0);
+    let names = format!("[{first:?},{second:?}]");
+    let runs = page.split_once("id=\"runs\">").expect("the names").1.split_once("</script>").expect("their end").0;
+    assert_eq!(runs.split_whitespace().collect::<String>(), names);
+    for name in Format::names().filter(|name| !["table", "markdown", "json", "html"].contains(name)) {
+        let why = ["--each supports the formats table, markdown, json and html"];
         assert_contains(&stderr(&["report", "--each", "--format", name, &first, &second], 2), &why);
         let never_made = folder.0.join("made");
         let made = never_made.to_str().expect("UTF-8");

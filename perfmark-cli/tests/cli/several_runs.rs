@@ -63,7 +63,7 @@ fn times_are_compared_by_their_distributions() {
     let finer = stderr(&["diff", "--allow-few-runs", &base, &few, "--fail-on", "time:2%"], 2);
     assert_contains(
         &finer,
-        &["--fail-on time:2%: a p50 of time does not show a rise by less than 3.2 %; set a larger"],
+        &["--fail-on time:2%: a p50 of time does not show a rise by less than 3.3 %; set that limit"],
     );
 }
 

@@ -20,7 +20,7 @@ pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
         .collect();
     near.sort_unstable();
     near.dedup();
-    // Spelt in another way.
+    // The same name, spelt in another way.
     if near.first().is_some_and(|(distance, _)| *distance == 0) {
         near.truncate(1);
     }

@@ -46,7 +46,8 @@ impl EventReading {
             (Self::Ticks(before), Self::Ticks(now)) => now.checked_sub(before).map_or(Delta::Unmeasured, Delta::Exact),
             (Self::OnCpu(before, off_before), Self::OnCpu(now, off_now)) => {
                 let ticks = now.checked_sub(before).zip(off_now.since(&off_before));
-                ticks.map_or(Delta::Unmeasured, |(ticks, off)| Delta::Exact(start::on_cpu(ticks, off.total())))
+                let on_cpu = ticks.and_then(|(ticks, off)| start::on_cpu(ticks, off.total()));
+                on_cpu.map_or(Delta::Unmeasured, Delta::Exact)
             }
             (Self::Counter(before), Self::Counter(now)) => now.since(&before),
             (Self::OffCpu(before, kind), Self::OffCpu(now, _)) => {

@@ -78,7 +78,8 @@ impl Sampling {
         Self { events: vec![(None, Rate::DEFAULT)], stacks: Stacks::default() }
     }
 
-    /// Samples another event: any that marks can count, such as `cache_misses`, but neither `time` nor `off_cpu`.
+    /// Samples another event: any that marks can count, such as `cache_misses`, but not `time` or its parts, such as
+    /// `off_cpu`.
     pub fn event(mut self, event: impl Into<String>) -> Self {
         self.last().0 = Some(event.into());
         self

@@ -86,9 +86,18 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     }
 }
 
-/// The ticks on a CPU of a thread that was off it for so many nanoseconds in these ticks, which end now.
-pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> u64 {
-    if off_ns == 0 { ticks } else { ticks.saturating_sub(clock().ticks_in(off_ns)) }
+/// The ticks on a CPU of a thread that was off it for so many nanoseconds in these ticks, which end now. `None` if it
+/// was off it for longer: the clock or the tick counter stood still meanwhile, as when a laptop sleeps.
+pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> Option<u64> {
+    /// The kernel records a switch before or after the thread reads the ticks, and NTP changes the clock's rate by up
+    /// to 500 ppm (`adjtimex(2)`).
+    const SWITCH_NS: u64 = 20_000;
+    if off_ns == 0 {
+        return Some(ticks);
+    }
+    let off = clock().ticks_in(off_ns);
+    let allowed = off / 1_000 + clock().ticks_in(SWITCH_NS);
+    (off <= ticks.saturating_add(allowed)).then(|| ticks.saturating_sub(off))
 }
 
 /// Converts a value to the event's unit; `scale` turns ticks into nanoseconds.

@@ -6,12 +6,14 @@
 
 mod samples;
 
+use std::borrow::Cow;
+
 use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
-use super::{coverage, legend, ratio};
+use super::{coverage, legend, ratio, sampling};
 use crate::snapshot::{Mark, Snapshot};
 use samples::Sampled;
 
@@ -30,20 +32,33 @@ const SCRIPT: &str = concat!(
     include_str!("html/page.js"),
 );
 
-/// The page, ending with a newline. `reads_sources` adds the text of sampled lines.
-pub(super) fn render(snapshot: &Snapshot, reads_sources: bool) -> String {
-    let data = in_script(&json::render(snapshot));
-    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data), reads_sources)));
-    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + words.len());
+/// The page, ending with a newline. It can show each of the `runs` in place of the snapshot. `reads_sources` adds the
+/// text of sampled lines.
+pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], reads_sources: bool) -> String {
+    let mut data = data_of(snapshot, 0, reads_sources);
+    for ((_, run), number) in runs.iter().zip(1..) {
+        data += &data_of(run, number, reads_sources);
+    }
+    let names: Vec<&String> = runs.iter().map(|(name, _)| name).collect();
+    let names = in_script(&json::document(&names));
+    let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + names.len());
     let mut rest = PAGE;
-    for (placeholder, text) in
-        [("{{style}}", STYLE), ("{{snapshot}}", data.as_str()), ("{{words}}", &words), ("{{script}}", SCRIPT)]
+    for (placeholder, text) in [("{{style}}", STYLE), ("{{data}}", &data), ("{{runs}}", &names), ("{{script}}", SCRIPT)]
     {
         let (before, after) = rest.split_once(placeholder).unwrap_or((rest, ""));
         page.extend([before, text]);
         rest = after;
     }
     page + rest
+}
+
+/// The two scripts of a snapshot, which are data.
+fn data_of(snapshot: &Snapshot, number: usize, reads_sources: bool) -> String {
+    let data = in_script(&json::render(snapshot));
+    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data), reads_sources)));
+    let script =
+        |id: &str, json: &str| format!("<script type=\"application/json\" id=\"{id}-{number}\">{json}</script>\n");
+    script("snapshot", &data) + &script("words", &words)
 }
 
 /// Escapes JSON for a `<script>`, so that no text in it can end the script or begin a comment. The escaped characters
@@ -174,7 +189,7 @@ fn warnings(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<
         legend::impossible(&mut text, snapshot, labels, shares, UNBROKEN);
         legend::cost(&mut text, snapshot, labels, UNBROKEN);
     }
-    text.lines().map(str::to_owned).collect()
+    text.lines().map(str::to_owned).chain(sampling::biased(snapshot)).collect()
 }
 
 /// The legend's sentences.
@@ -222,8 +237,13 @@ mod tests {
     use serde_json::Value;
     use std::fmt::Write as _;
 
-    /// The content of the page's script with that id.
+    /// What the page has of its only snapshot.
     fn script<'a>(page: &'a str, id: &str) -> &'a str {
+        of_id(page, &format!("{id}-0"))
+    }
+
+    /// The content of the page's script with that id.
+    fn of_id<'a>(page: &'a str, id: &str) -> &'a str {
         let begin = format!("<script type=\"application/json\" id=\"{id}\">");
         let (_, rest) = page.split_once(&begin).expect("the script");
         rest.split_once("</script>").expect("its end").0
@@ -236,9 +256,9 @@ mod tests {
 
     #[test]
     fn the_page_holds_the_json_report_and_the_rest_of_it_is_the_same_for_every_snapshot() {
-        let empty = frame(&render(&Snapshot::default(), false));
+        let empty = frame(&render(&Snapshot::default(), &[], false));
         for snapshot in sample::nasty() {
-            let page = render(&snapshot, false);
+            let page = render(&snapshot, &[], false);
             let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
             let words = read(script(&page, "words"));
@@ -250,14 +270,26 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_several_runs_holds_each_under_its_name() {
+        let runs = sample::nasty().into_iter().take(3).map(|run| ("</script>".to_owned(), Cow::Owned(run)));
+        let runs: Vec<_> = runs.collect();
+        let page = render(&Snapshot::default(), &runs, false);
+        for (id, run) in [("snapshot-1", &runs[0].1), ("snapshot-3", &runs[2].1)] {
+            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+            assert_eq!(read(of_id(&page, id)), read(&json::render(run)), "{id}");
+        }
+        assert_eq!(of_id(&page, "runs").matches("\\u003c/script>").count(), 3);
+    }
+
+    #[test]
     fn no_name_ends_the_data_or_begins_a_comment() {
         let names = pages::HOSTILE;
         let marks: Vec<_> = names.iter().map(|name| sample::mark(name, 1)).collect();
         let mut snapshot = sample::snapshot(&[], &marks);
         snapshot.program = names.concat();
         snapshot.notes = names.map(str::to_owned).into();
-        let page = render(&snapshot, false);
-        assert_eq!(frame(&page), frame(&render(&Snapshot::default(), false)));
+        let page = render(&snapshot, &[], false);
+        assert_eq!(frame(&page), frame(&render(&Snapshot::default(), &[], false)));
         for id in ["snapshot", "words"] {
             assert!(!script(&page, id).contains(['<', '\u{2028}', '\u{2029}']));
         }
@@ -301,13 +333,18 @@ mod tests {
         let folder = std::path::PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
         let view = View { top: usize::MAX, details: Some(Filter::default()), ..View::new(130) };
         for (name, snapshot) in pages::sampled(&folder) {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, true)).expect("a file");
+            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], true)).expect("a file");
         }
         for (name, snapshot) in pages::all() {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, false)).expect("a file");
+            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], false)).expect("a file");
             let table = crate::report::table::render(&snapshot, &view);
             std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
         }
+        let runs = [("first", sample::typical()), ("second <run>", sample::time_only())];
+        let mut both = runs[0].1.clone();
+        both.merge(&runs[1].1);
+        let runs = runs.map(|(name, run)| (name.to_owned(), Cow::Owned(run)));
+        std::fs::write(folder.join("runs.html"), render(&both, &runs, false)).expect("a file");
         let values =
             (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3, u64::MAX >> bit]);
         let tens = (0..20).flat_map(|ten| [1, 2, 5, 995].map(|by| 10_u64.pow(ten).saturating_mul(by)));

@@ -53,8 +53,10 @@ pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
     };
     let Some(why) = why else { return };
     let has = |name: &str| snapshot.events.iter().any(|event| event.name == name);
+    // Of the event by which the marks are ordered.
+    let is_of_time = Shares::new(snapshot).leading().map_or_else(|| has("time"), |event| event == "time");
     let remedy = match (preempted.or(off_cpu).is_some(), has("on_cpu") || has("task-clock")) {
-        _ if !has("time") => "",
+        _ if !is_of_time => "",
         (true, true) => "",
         (true, false) => ". `time` includes the waits; the event on_cpu leaves them out",
         (false, true) => ". `time` includes the waits; the event off_cpu shows them",
@@ -84,8 +86,16 @@ fn shared_cpu(snapshot: &Snapshot, off_cpu: Option<f64>) -> Option<String> {
     if waited <= SLOWED || switches < FEW || slices <= cpu as f64 || !explains_a_part {
         return None;
     }
-    let (cpu, wall, switches) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns), exact(switches));
-    Some(format!("{cpu} CPU in {wall}, and {switches} involuntary context switches"))
+    let switches = format!("{} involuntary context switches", exact(switches));
+    Some(match off_cpu {
+        Some(share) => {
+            format!("marked calls were off the CPU for {:.1} % of their time, and {switches}", share * 100.0)
+        }
+        None => {
+            let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
+            format!("{cpu} CPU in {wall}, and {switches}")
+        }
+    })
 }
 
 /// The marks with estimates that cannot be true, and what to do.
@@ -556,7 +566,8 @@ mod tests {
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(2_500_000_000), Some(switches));
             lines(|out| head(out, &snapshot, 200)).lines().nth(1).map(str::to_owned)
         };
-        let switched = "this machine was busy: 2.50 s CPU in 2.31 s, and 300 involuntary context switches";
+        let switched = "this machine was busy: marked calls were off the CPU for 30.0 % of their time, and 300 \
+                        involuntary context switches";
         assert_eq!(head(&[("off_cpu", 300_000_000)], 300).as_deref(), Some(switched));
         assert_eq!(head(&[("off_cpu", 50_000_000)], 300), None, "it was hardly ever off the CPU");
         assert_eq!(head(&[("off_cpu", 900_000_000)], 10), None, "it waited");

@@ -183,6 +183,9 @@ impl std::error::Error for FormatError {}
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     snapshot: Cow<'a, Snapshot>,
+    /// Further snapshots with their names, for the page.
+    #[cfg(feature = "html")]
+    runs: Vec<(String, Cow<'a, Snapshot>)>,
     format: Format,
     view: View,
 }
@@ -193,13 +196,38 @@ impl<'a> Report<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let view =
             View { is_limited: false, reads_sources: !has_more_rights_than_its_caller(), ..View::new(DEFAULT_WIDTH) };
-        Self { snapshot: Cow::Borrowed(snapshot), format: Format::default(), view }
+        Self {
+            snapshot: Cow::Borrowed(snapshot),
+            #[cfg(feature = "html")]
+            runs: Vec::new(),
+            format: Format::default(),
+            view,
+        }
     }
 
     /// Sets the format.
     #[must_use]
     pub fn format(self, format: Format) -> Self {
         Self { format, ..self }
+    }
+
+    /// Adds a snapshot to a page: a selector at the top of the page shows it, under this name, in place of the first.
+    /// Other formats leave it out.
+    ///
+    /// ```
+    /// use perfmark::{Format, Report, Snapshot};
+    ///
+    /// let [monday, tuesday] = [Snapshot::default(), Snapshot::default()];
+    /// let mut both = monday.clone();
+    /// both.merge(&tuesday);
+    /// let page = Report::new(&both).format(Format::Html).run("Monday", &monday).run("Tuesday", &tuesday);
+    /// assert!(page.to_string().contains("Tuesday"));
+    /// ```
+    #[cfg(feature = "html")]
+    #[must_use]
+    pub fn run(mut self, name: &str, snapshot: &'a Snapshot) -> Self {
+        self.runs.push((name.to_owned(), Cow::Borrowed(snapshot)));
+        self
     }
 
     /// Sets the width in columns; a table has at least 80. Names that are too long for it are cut.
@@ -244,6 +272,8 @@ impl<'a> Report<'a> {
     #[must_use]
     pub fn marks(mut self, filter: &Filter) -> Self {
         self.snapshot.to_mut().retain(|mark| filter.has_mark(mark));
+        #[cfg(feature = "html")]
+        self.runs.iter_mut().for_each(|(_, run)| run.to_mut().retain(|mark| filter.has_mark(mark)));
         self
     }
 
@@ -293,6 +323,10 @@ impl<'a> Report<'a> {
 
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        #[cfg(feature = "html")]
+        if self.format == Format::Html && !self.runs.is_empty() {
+            return f.write_str(&html::render(&self.snapshot, &self.runs, self.view.reads_sources));
+        }
         f.write_str(&render(&self.snapshot, self.format, &self.view))
     }
 }
@@ -307,7 +341,7 @@ fn render(snapshot: &Snapshot, format: Format, view: &View) -> String {
         Format::Csv => csv::render(snapshot, view.sort),
         Format::Markdown => markdown::render(snapshot, view),
         #[cfg(feature = "html")]
-        Format::Html => html::render(snapshot, view.reads_sources),
+        Format::Html => html::render(snapshot, &[], view.reads_sources),
         Format::Folded => stacks::render(snapshot),
         #[cfg(feature = "flamegraph")]
         Format::FlameGraph => flame_graph::render(snapshot),

@@ -33,6 +33,18 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
+/// Samplings of which so many samples were lost that the others may be biased, a sentence each.
+#[cfg(feature = "html")]
+pub(super) fn biased(snapshot: &Snapshot) -> impl Iterator<Item = String> {
+    let all = snapshot.sampled().iter().zip(events(snapshot.sampled()));
+    let biased = all.filter(|(samples, _)| samples.is_biased());
+    biased.flat_map(|(samples, event)| of_one(samples).into_iter().next().map(|lost| of_event(&event, &lost)))
+}
+
+fn of_event(event: &str, sentence: &str) -> String {
+    if event.is_empty() { sentence.to_owned() } else { format!("{event}: {sentence}") }
+}
+
 /// What is missing among the samples, a sentence each.
 pub(super) fn lacks(snapshot: &Snapshot) -> Vec<String> {
     let mut lacks: Vec<String> = Vec::new();

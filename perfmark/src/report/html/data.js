@@ -1,7 +1,10 @@
 // The snapshot from the JSON report, and text that the table has, too.
 
 const textOf = (id) => document.getElementById(id).textContent;
-const words = JSON.parse(textOf("words"));
+const runs = JSON.parse(textOf("runs"));
+/** Which of the runs is shown; 0 for all of them. */
+const chosenRun = Math.min(Number(/^#run=(\d+)$/.exec(location.hash)?.[1] ?? 0), runs.length);
+const words = JSON.parse(textOf(`words-${chosenRun}`));
 const [ESTIMATE, NEAR, IMPOSSIBLE] = words.symbols;
 
 /** JSON.parse would round integers beyond 2^53: they are quoted first, and then become BigInt. */
@@ -57,7 +60,7 @@ function parse(text) {
   return snapshot;
 }
 
-const snapshot = parse(textOf("snapshot"));
+const snapshot = parse(textOf(`snapshot-${chosenRun}`));
 words.impossible.forEach((events, index) => {
   for (const event of events) snapshot.marks[index].values[event].isImpossible = true;
 });

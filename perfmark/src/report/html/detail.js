@@ -130,6 +130,7 @@ function showMark(mark, { movesFocus = true } = {}) {
     make("header", {}, make("div", {}, title, make("p", { class: "location" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
+      ...(mark.offCpu === null ? [] : [make("div", {}, make("dt", {}, "off-CPU"), make("dd", {}, `${mark.offCpu} %`))]),
       ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, ...sentence(mark.coverage))] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),

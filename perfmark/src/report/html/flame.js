@@ -39,10 +39,10 @@ function drawFlame() {
   const frame = (node, left, size, isAround) => {
     const row = node.depth + 1;
     deepest = Math.max(deepest, row);
-    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${node.label}, ${(root.width > 0 ? (node.width / root.width) * 100 : 0).toFixed(1)} %`, "aria-expanded": node.children.length ? "true" : undefined });
+    const share = flame.tree.shareOf(node);
+    const drawn = make("div", { class: "frame", role: "treeitem", tabindex: -1, "aria-level": row + 1, "aria-label": `${node.label}, ${share}`, "aria-expanded": node.children.length ? "true" : undefined });
     if (size > 26) {
       const isWide = size > 8 * node.label.length;
-      const share = `${root.width > 0 ? ((node.width / root.width) * 100).toFixed(1) : 0} %`;
       const isWider = size > 8 * (node.label.length + share.length + 2);
       drawn.textContent = isWide ? node.label : node.short || node.label;
       if (isWider) drawn.append(make("small", {}, share));
@@ -59,7 +59,7 @@ function drawFlame() {
       drawn.style.setProperty("--hue", hash % 360);
       drawn.style.setProperty("--tone", `${((hash >>> 16) % 9) - 4}%`);
     }
-    if (isAround) drawn.classList.add("around");
+    if (isAround) drawn.classList.add("ancestor");
     if (state.sought.length) drawn.classList.toggle("dim", !isSought(node));
     drawn.dataset.node = node.index;
     flame.frames.set(node.index, { node, drawn, left, row });

@@ -53,18 +53,30 @@ function setUpHead() {
   byId("warnings").hidden = words.warnings.length === 0;
   byId("warnings").append(...words.warnings.map((line) => make("li", {}, ...sentence(line))));
   const missing = snapshot.events.filter(({ read }) => read === "none").length;
-  const notes = snapshot.notes.length;
+  const notes = words.legend.filter((line) => line.startsWith("note: ")).length;
   const hints = [
     ...(missing ? [`${counted(missing, "event")} not available`] : []),
     ...(notes ? [counted(notes, "note")] : []),
   ];
   byId("hints").hidden = hints.length === 0;
   byId("hints").textContent = hints.join(" · ");
-  byId("legend").append(...words.legend.map((line) => {
+  const ofAxis = "distribution: number of calls at each cost, on a logarithmic scale that all marks share";
+  byId("legend").append(...[...words.legend, ...(measuredEvents.length ? [ofAxis] : [])].map((line) => {
     const [, head, rest] = /^([^:`]{1,60}):\s?(.*)$/s.exec(line) ?? [];
     const isWarning = head === "not available" || head === "note";
     return head === undefined ? make("li", {}, ...sentence(line)) : make("li", { class: isWarning ? "warning" : undefined }, make("b", {}, head), make("span", {}, ...sentence(rest)));
   }));
+}
+
+/** The page of another run is the same page, loaded again. */
+function setUpRuns() {
+  byId("run-choice").hidden = runs.length === 0;
+  byId("chosen-run").append(...runs.map((name) => make("option", {}, name)));
+  byId("chosen-run").selectedIndex = chosenRun;
+  byId("chosen-run").addEventListener("change", ({ target }) => {
+    location.hash = target.selectedIndex ? `run=${target.selectedIndex}` : "";
+    location.reload();
+  });
 }
 
 function setUpEvents() {
@@ -130,6 +142,7 @@ function setUpPrint() {
 
 setUpTheme();
 setUpHead();
+setUpRuns();
 setUpEvents();
 setUpTools();
 setUpTable();

@@ -56,7 +56,7 @@ const COLUMNS = [
 /** The flags before a share's number. */
 const SIGNS = new RegExp(`^[${ESTIMATE}${NEAR}${IMPOSSIBLE}]`);
 /** The height of a row in pixels. On a narrow screen, names have lines of their own. */
-const narrow = matchMedia("(max-width: 640px)");
+const narrow = matchMedia("screen and (max-width: 640px)");
 const rowHeight = () => (narrow.matches ? 54 : 30);
 const SHOWN_AT_ONCE = 250;
 
@@ -111,21 +111,21 @@ function placeOf(mark) {
 
 function drawRow(row, index) {
   const { kind, mark, event } = row;
-  const line = make("tr", { class: kind, "aria-rowindex": index + 2 });
+  const line = make("tr", { class: kind, role: "row", "aria-rowindex": index + 2 });
   line.dataset.mark = mark.index;
   if (openMark === mark) line.classList.add("open");
   if (kind === "note") {
-    line.append(make("td", { colspan: view.columns, title: mark.coverage }, make("span", {}, mark.coverage)));
+    line.append(make("td", { role: "cell", colspan: view.columns, title: mark.coverage }, make("span", {}, mark.coverage)));
     return line;
   }
   const isOfEvent = kind === "event" || kind === "unfinished";
   const label = kind === "event" ? event : `${event}, ${row.what}`;
-  const nameCell = () => make("div", { class: "of-mark" }, markButton(mark), ...placeOf(mark));
-  line.append(make("th", { scope: "row" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
+  const nameCell = () => make("div", { class: "label" }, markButton(mark), ...placeOf(mark));
+  line.append(make("th", { scope: "row", role: "rowheader" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
   const values = row.values ?? (kind === "mark" ? valuesOfRow : valuesOf)(mark, event);
   const unit = unitOf(event);
   for (const column of COLUMNS.slice(1)) {
-    const cell = make("td", { class: `of-${column.id}` });
+    const cell = make("td", { role: "cell", class: `of-${column.id}` });
     line.append(cell);
     if (kind === "heading" ? !column.ofMark : isOfEvent && column.ofMark) continue;
     if (column.id === "spread") {
@@ -224,8 +224,11 @@ function drawTable({ keepsPlace = false } = {}) {
   }
   const range = state.event === undefined ? undefined : rangeOfEvent(state.event);
   const [low, high] = range ? [range.low, range.high].map((value) => shown(integer(value, unitOf(state.event)))) : [];
+  const ofAxis = range && !state.showsAllEvents ? `, from ${low} to ${high}` : "";
+  byId("by-spread").setAttribute("aria-label", `distribution of calls, logarithmic${ofAxis}`);
   byId("by-spread").firstElementChild.replaceChildren(...(range && !state.showsAllEvents ? [make("span", {}, low), make("span", {}, high)] : ["distribution"]));
   view.longest = widthOf(listed.map(({ label }) => label));
+  table.style.setProperty("--names", `${view.longest}px`);
   fitColumns();
   drawRows();
 }
@@ -241,7 +244,7 @@ function setUpTable() {
   const [columns, heads] = [byId("columns"), byId("heads")];
   for (const column of COLUMNS) {
     columns.append(make("col", { class: `c-${column.id}` }));
-    const head = make("th", { scope: "col", id: `by-${column.id}`, class: `of-${column.id}`, title: column.why });
+    const head = make("th", { scope: "col", role: "columnheader", id: `by-${column.id}`, class: `of-${column.id}`, title: column.why });
     head.append(column.order ? make("button", { type: "button", onclick: () => sortBy(column) }, make("span", {}, column.head)) : make("span", {}, column.head));
     heads.append(head);
   }

@@ -6,9 +6,9 @@ const graph = snapshot.call_graph;
 const ofMark = (mark) => ({ mark, label: mark?.label || "(no name)", short: mark?.name, color: `${mark?.path}${mark?.name}`, sought: mark?.sought ?? "" });
 
 /** A tree of nodes that have their parents before them. The children of each are ordered by width. */
-function finished(root, nodes, textOf) {
+function finished(root, nodes, textOf, shareOf) {
   for (const node of [root, ...nodes]) node.children.sort((one, other) => other.width - one.width || one.index - other.index);
-  return { root, nodes, textOf, mostSelf: nodes.reduce((most, node) => Math.max(most, node.own), 1) };
+  return { root, nodes, textOf, shareOf, mostSelf: nodes.reduce((most, node) => Math.max(most, node.own), 1) };
 }
 
 const newRoot = () => ({ index: -1, label: "all", width: 0, own: 0, depth: -1, above: null, children: [] });
@@ -30,13 +30,15 @@ function treeOfCalls(event) {
     node.above.inside += node.width;
   }
   root.width = root.inside;
-  return finished(root, nodes, (node) => textOfCalls(node, root, event));
+  return finished(root, nodes, (node) => textOfCalls(node, root, event), (node) => shareOfCalls(node.width, root));
 }
+
+const shareOfCalls = (part, root) => shown(percent(BigInt(Math.round(part)), BigInt(Math.round(root.width))));
 
 /** The tooltip of a frame of the call graph. */
 function textOfCalls(node, root, event) {
   const unit = unitOf(event);
-  const share = (part) => `${shown(percent(BigInt(Math.round(part)), BigInt(Math.round(root.width))))}`;
+  const share = (part) => shareOfCalls(part, root);
   if (node === root) return `all: ${shown(real(node.width, unit))} of ${event} in outermost marks`;
   const lines = [node.mark?.path || node.label];
   if (node.values) {
@@ -97,7 +99,8 @@ function treeOfSamples(samples) {
     node.width += node.own;
     node.above.width += node.width;
   }
-  return finished(root, nodes, (node) => textOfSamples(node, root, samples));
+  const shareOf = (node) => (node === root ? "" : shareOfSamples(node.width, root.width, samples.isBiased));
+  return finished(root, nodes, (node) => textOfSamples(node, root, samples), shareOf);
 }
 
 /** The tooltip of a frame of samples. */

@@ -28,9 +28,9 @@ use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
 /// of the page of the thread's switches.
 ///
 /// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan's first `N` events are
-/// read. If `K` is `N - 1`, the first one is `time`. Its event set reads `K` counters together. If it has no counters,
-/// but off-CPU events, it `IS_WATCHED`. Of the constants below, entries use only `IS_GENERAL`; the others may be false
-/// for the plan.
+/// read. If `K` is `N - 1`, the first one reads ticks. Its event set reads `K` counters together. If it has no
+/// counters, but an event that depends on context switches, it `IS_WATCHED`. Of the constants below, entries use only
+/// `IS_GENERAL`; the others may be false for the plan.
 pub(crate) trait HookParams {
     /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
     /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most

@@ -250,9 +250,8 @@ pub(crate) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
     set.split_locks(frame);
     // Counters in user space are read first, so that they do not count the other readings.
     let ticks = with_off_cpu(set.switches(), stack, || set.ticks());
-    for event in set.events() {
-        let value = if event.slot().reads_ticks() { event.ticks_until(ticks, frame) } else { event.end(frame) };
-        if let Some(value) = value {
+    for event in set.events().filter(|event| !event.slot().reads_ticks()) {
+        if let Some(value) = event.end(frame) {
             frame.set_counted(event.n, Delta::Exact(value));
         } else if event.slot().counter().is_none() {
             // Not an event that a counter may still give.
@@ -262,9 +261,12 @@ pub(crate) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
     if set.has_group() {
         end_group(set, frame);
     }
-    for event in set.events().filter(|event| frame.is_unread(event.n)) {
-        if let Some(counter) = event.slot().counter() {
+    for event in set.events() {
+        if let Some(counter) = event.slot().counter().filter(|_| frame.is_unread(event.n)) {
             frame.set_counted(event.n, counter.end(&frame.region(event.n)));
+        } else if event.slot().reads_ticks() {
+            let ticks = event.ticks_until(ticks, frame).map_or(Delta::Unmeasured, Delta::Exact);
+            frame.set_counted(event.n, ticks);
         }
     }
 }

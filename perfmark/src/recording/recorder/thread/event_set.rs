@@ -345,6 +345,7 @@ impl<'a> SetEvent<'a> {
             Source::Counter { .. } => None,
         }
     }
+
     /// What an event that reads ticks counted from entry until `now`.
     pub(crate) fn ticks_until(self, now: u64, frame: FrameRef) -> Option<u64> {
         // Ticks run backwards on CPUs whose tick counters differ. That is no time.
@@ -352,6 +353,6 @@ impl<'a> SetEvent<'a> {
         let Source::OnCpu(switches) = &self.slot().source else { return Some(ticks) };
         let [_, lock, off, _] = frame.region(self.n).parts();
         let off = OffCpuKind::All.cell(switches).get() - off;
-        (lock != Region::NOT_BEGUN).then(|| start::on_cpu(ticks, off))
+        Some(off).filter(|_| lock != Region::NOT_BEGUN).and_then(|off| start::on_cpu(ticks, off))
     }
 }

@@ -71,7 +71,9 @@ impl Moment {
                 let [raw, lock, ..] = region.parts();
                 *begun = [raw, lock];
             } else if slot.reads_ticks() {
-                *begun = [clock::ticks(), lock_of_switches(slot)];
+                // In this order, and below in the other: a switch between both readings changes the lock in between.
+                let lock = lock_of_switches(slot);
+                *begun = [clock::ticks(), lock];
             }
         }
         Some(Self(begun))
@@ -87,8 +89,9 @@ pub(crate) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_o
     for ((work, [raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
         if let Some(counter) = user_counter(slot) {
             *work = counter.end_unchanged(&Region::from_parts([raw, lock, 0, 0])).unwrap_or(0);
-        } else if slot.reads_ticks() && lock_of_switches(slot) == lock {
-            *work = clock::ticks().saturating_sub(raw);
+        } else if slot.reads_ticks() {
+            let ticks = clock::ticks().saturating_sub(raw);
+            *work = if lock_of_switches(slot) == lock { ticks } else { 0 };
         }
     }
     let Some(frame) = recorder.stack.innermost() else { return };
