@@ -235,7 +235,9 @@ impl<'a> Gathered<'a> {
         }
         if options.each && options.format == Form::Report(Format::Html) {
             let mut all = Merged::default();
-            shown.iter().for_each(|(_, snapshot)| all.add(snapshot.clone()));
+            for (_, snapshot) in &shown {
+                all.add(snapshot.clone());
+            }
             return to.give(&options.of(&all.finish(), &shown, to)?);
         }
         let mut text = Vec::new();

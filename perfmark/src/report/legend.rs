@@ -86,16 +86,12 @@ fn shared_cpu(snapshot: &Snapshot, off_cpu: Option<f64>) -> Option<String> {
     if waited <= SLOWED || switches < FEW || slices <= cpu as f64 || !explains_a_part {
         return None;
     }
-    let switches = format!("{} involuntary context switches", exact(switches));
-    Some(match off_cpu {
-        Some(share) => {
-            format!("marked calls were off the CPU for {:.1} % of their time, and {switches}", share * 100.0)
-        }
-        None => {
-            let (cpu, wall) = (integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns));
-            format!("{cpu} CPU in {wall}, and {switches}")
-        }
-    })
+    let what = if let Some(share) = off_cpu {
+        format!("marked calls were off the CPU for {:.1} % of their time", share * 100.0)
+    } else {
+        format!("{} CPU in {}", integer(cpu, Unit::Ns), integer(snapshot.wall_ns, Unit::Ns))
+    };
+    Some(format!("{what}, and {} involuntary context switches", exact(switches)))
 }
 
 /// The marks with estimates that cannot be true, and what to do.

@@ -38,7 +38,7 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
 pub(super) fn biased(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let all = snapshot.sampled().iter().zip(events(snapshot.sampled()));
     let biased = all.filter(|(samples, _)| samples.is_biased());
-    biased.flat_map(|(samples, event)| of_one(samples).into_iter().next().map(|lost| of_event(&event, &lost)))
+    biased.filter_map(|(samples, event)| Some(of_event(&event, of_one(samples).first()?)))
 }
 
 fn of_event(event: &str, sentence: &str) -> String {
@@ -59,9 +59,8 @@ pub(super) fn lacks(snapshot: &Snapshot) -> Vec<String> {
         }
     }
     for (samples, event) in snapshot.sampled().iter().zip(events(snapshot.sampled())) {
-        let of = if event.is_empty() { event } else { format!("{event}: ") };
         let sentences = of_one(samples).into_iter().chain(short_stacks(snapshot, samples));
-        lacks.extend(sentences.map(|sentence| format!("{of}{sentence}")));
+        lacks.extend(sentences.map(|sentence| of_event(&event, &sentence)));
     }
     lacks
 }
