@@ -165,7 +165,7 @@ fn choose_next_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
-    exclude_work(before, &recorder, false);
+    exclude_work(before.as_ref(), &recorder, false);
     leave_burst(&recorder);
     begin_in_burst(plan, recorder)
 }
@@ -176,7 +176,7 @@ fn leave_burst(recorder: &HeldRecorder) {
     let before = Moment::new(recorder);
     note_end_of_burst(recorder);
     recorder.bursts.leave();
-    exclude_work(before, recorder, true);
+    exclude_work(before.as_ref(), recorder, true);
 }
 
 /// Begins a call of a mark that is not thinned because it is called rarely.
@@ -197,7 +197,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
         }
         thinning.apply_to(&recorder.bursts, true);
     }
-    exclude_work(before, &recorder, false);
+    exclude_work(before.as_ref(), &recorder, false);
     plan.begin_measured(recorder)
 }
 
@@ -242,7 +242,7 @@ fn change_burst(recorder: &HeldRecorder) {
         bursts.begin(&recorder.random);
         note_begin_of_burst(recorder);
     }
-    exclude_work(before, recorder, false);
+    exclude_work(before.as_ref(), recorder, false);
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.

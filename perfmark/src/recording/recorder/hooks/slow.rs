@@ -210,7 +210,7 @@ pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     store_counts(plan.set(), frame, &recorder.stack);
     let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
-    exclude_work(before, &recorder, false);
+    exclude_work(before.as_ref(), &recorder, false);
     recorder.release();
 }
 
@@ -228,7 +228,7 @@ pub(crate) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) 
     discard_if_off(plan.set(), frame);
     let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
-    exclude_work(before, &recorder, false);
+    exclude_work(before.as_ref(), &recorder, false);
     recorder.release();
 }
 
@@ -426,7 +426,7 @@ pub(crate) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
         store_counts(plan.set(), frame, &recorder.stack);
         let before = moment_of_slow_end(plan, &recorder);
         close_call(plan, frame, &recorder, panicking);
-        exclude_work(before, &recorder, false);
+        exclude_work(before.as_ref(), &recorder, false);
     }
     recorder.release();
     found.is_some()

@@ -47,7 +47,7 @@ pub(crate) struct EventSet {
     /// The indices of the off-CPU events.
     off_cpu: Range<usize>,
     /// The first event that depends on the thread's context switches.
-    of_switches: Option<usize>,
+    of_switches: Option<u8>,
     /// Where samples of calls are noted; null if they are not sampled.
     sampled: Cell<*const SampledThread>,
 }
@@ -83,7 +83,7 @@ impl EventSet {
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: 0..0,
-            of_switches: slot_indices.iter().position(|&n| slots[n].switches().is_some()),
+            of_switches: (0..).zip(slot_indices).find(|(_, n)| slots[**n].switches().is_some()).map(|(event, _)| event),
             sampled: Cell::new(ptr::null()),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
@@ -207,7 +207,7 @@ impl EventSet {
     /// The thread's context switches, if an event depends on them.
     #[inline]
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
-        self.of_switches.and_then(|event| self.find_switches(event))
+        self.of_switches.and_then(|event| self.find_switches(event.into()))
     }
 
     #[inline(never)]

@@ -83,10 +83,10 @@ impl Moment {
 /// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
 /// for those around it, the work is overhead of the innermost. At the end of a burst, the rest of the work for it is
 /// left out, too.
-pub(crate) fn exclude_work(before: Option<Moment>, recorder: &Recorder, is_end_of_burst: bool) {
+pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_end_of_burst: bool) {
     let (Some(Moment(begun)), Some((_, slots))) = (before, recorder.thinning()) else { return };
     let mut work = [0; EVENT_SLOTS];
-    for ((work, [raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
+    for ((work, &[raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
         if let Some(counter) = user_counter(slot) {
             *work = counter.end_unchanged(&Region::from_parts([raw, lock, 0, 0])).unwrap_or(0);
         } else if slot.reads_ticks() {
