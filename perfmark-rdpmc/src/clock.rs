@@ -83,9 +83,8 @@ impl Clock {
         }
         let too_early = |_: &u32| self.elapsed() < ENOUGH;
         (0..MAX_READINGS).take_while(too_early).for_each(|_| std::hint::spin_loop());
-        let now = Self::start();
-        let elapsed = now.instant.zip(self.instant).map_or(Duration::ZERO, |(now, start)| now.duration_since(start));
-        elapsed.as_nanos() as f64 / now.ticks.wrapping_sub(self.ticks).max(1) as f64
+        let (ticks, nanoseconds) = self.until_now();
+        nanoseconds as f64 / ticks.max(1) as f64
     }
 
     /// The ticks in so many nanoseconds, by the ticks and the time since the start. Unlike
@@ -106,13 +105,16 @@ impl Clock {
         if cfg!(perfmark_scripted) {
             return nanoseconds;
         }
+        let (ticks, elapsed) = self.until_now();
+        let ticks = u128::from(nanoseconds).saturating_mul(ticks.into()).checked_div(elapsed);
+        ticks.map_or(nanoseconds, |ticks| u64::try_from(ticks).unwrap_or(u64::MAX))
+    }
+
+    /// The ticks and nanoseconds since the start, both at one moment.
+    fn until_now(&self) -> (u64, u128) {
         let now = Self::start();
-        let elapsed = now.instant.zip(self.instant).map_or(0, |(now, start)| now.duration_since(start).as_nanos());
-        if elapsed == 0 {
-            return nanoseconds;
-        }
-        let ticks = u128::from(nanoseconds).saturating_mul(now.ticks.wrapping_sub(self.ticks).into()) / elapsed;
-        u64::try_from(ticks).unwrap_or(u64::MAX)
+        let elapsed = now.instant.zip(self.instant).map_or(Duration::ZERO, |(now, start)| now.duration_since(start));
+        (now.ticks.wrapping_sub(self.ticks), elapsed.as_nanos())
     }
 }
 

@@ -21,7 +21,7 @@ fn main() {
     match env::var(ALONE).as_deref() {
         Ok("off") => return println!("{}", a_call(|| off(black_box(7)))),
         Ok("off parent") => return println!("{}", a_call(|| off_parent(black_box(7)))),
-        Ok("graph") => return println!("{}", a_call(|| two(black_box(7)))),
+        Ok("two") => return println!("{}", a_call(|| two(black_box(7)))),
         Ok("budget") => {
             // Until the budget has chosen which calls are measured.
             (0..10_000).for_each(|_| _ = two(black_box(7)));
@@ -273,6 +273,7 @@ fn a_mark_costs_what_it_did() {
         ("a call that is skipped", alone(skipped) - bare, 35),
         ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
         ("two events, fence", alone(fenced) - bare, 153),
+        ("two events, fence by a filter", with("PERFMARK_FILTER", "cost::two=fence", "two") - bare, 153),
         ("time and off_cpu, on the CPU all the time", alone(waiting) - bare, 100),
         ("on_cpu", alone(on_cpu) - bare, 100),
         ("on_cpu and cycles", alone(on_cpu_and_cycles) - bare, 138),
@@ -281,7 +282,7 @@ fn a_mark_costs_what_it_did() {
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 100),
         ("two events, generic", alone(by_types) - bare, 172),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 198),
-        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "graph") - bare, 193),
+        ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "two") - bare, 193),
         // An empty function becomes one that saves registers, which takes 3 of the 8.
         ("switched off", with("PERFMARK", "off", "off") - bare, 8),
         ("switched off, around a call", with("PERFMARK", "off", "off parent") - bare_parent, 5),

@@ -36,15 +36,19 @@ pub(crate) struct GateResult {
 
 pub(crate) struct NotJudged {
     pub(crate) why: &'static str,
-    pub(crate) marks: Vec<String>,
-    /// What each of them has.
-    details: Vec<String>,
+    /// Each mark, and what it has.
+    marks: Vec<(String, String)>,
+}
+
+impl NotJudged {
+    pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
+        self.marks.iter().map(|(mark, _)| &**mark)
+    }
 }
 
 impl Display for NotJudged {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let marks: Vec<String> =
-            self.marks.iter().zip(&self.details).map(|(mark, detail)| format!("{mark}{detail}")).collect();
+        let marks: Vec<String> = self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}")).collect();
         write!(f, "{}: {}", marks.join(", "), self.why)
     }
 }
@@ -53,10 +57,9 @@ impl GateResult {
     fn not_judged(&mut self, mark: &str, detail: String, why: &'static str) {
         let at = self.not_judged.iter().position(|known| known.why == why).unwrap_or(self.not_judged.len());
         if at == self.not_judged.len() {
-            self.not_judged.push(NotJudged { why, marks: Vec::new(), details: Vec::new() });
+            self.not_judged.push(NotJudged { why, marks: Vec::new() });
         }
-        self.not_judged[at].marks.push(mark.to_owned());
-        self.not_judged[at].details.push(detail);
+        self.not_judged[at].marks.push((mark.to_owned(), detail));
     }
 
     /// The marks that were not judged, with the reasons.

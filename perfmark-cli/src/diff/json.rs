@@ -12,7 +12,7 @@ use super::number::change;
 use super::side::Design;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let not_judged = |one: &NotJudged| json!({"marks": one.marks, "why": one.why});
+    let not_judged = |one: &NotJudged| json!({"marks": one.marks().collect::<Vec<_>>(), "why": one.why});
     let gate = |judged: &GateResult| {
         let failures = judged.failures.iter().map(|failure| json!({"mark": failure.mark, "text": failure.text}));
         json!({

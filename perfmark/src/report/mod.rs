@@ -323,29 +323,22 @@ impl<'a> Report<'a> {
 
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        #[cfg(feature = "html")]
-        if self.format == Format::Html && !self.runs.is_empty() {
-            return f.write_str(&html::render(&self.snapshot, &self.runs, self.view.reads_sources));
-        }
-        f.write_str(&render(&self.snapshot, self.format, &self.view))
-    }
-}
-
-/// The report; every line ends with a newline.
-fn render(snapshot: &Snapshot, format: Format, view: &View) -> String {
-    match format {
-        Format::Table => table::render(snapshot, view),
-        #[cfg(feature = "json")]
-        Format::Json => json::render(snapshot),
-        #[cfg(feature = "csv")]
-        Format::Csv => csv::render(snapshot, view.sort),
-        Format::Markdown => markdown::render(snapshot, view),
-        #[cfg(feature = "html")]
-        Format::Html => html::render(snapshot, &[], view.reads_sources),
-        Format::Folded => stacks::render(snapshot),
-        #[cfg(feature = "flamegraph")]
-        Format::FlameGraph => flame_graph::render(snapshot),
-        #[cfg(feature = "prometheus")]
-        Format::OpenMetrics => openmetrics::render(snapshot),
+        let Self { snapshot, view, .. } = self;
+        // Every line ends with a newline.
+        f.write_str(&match self.format {
+            Format::Table => table::render(snapshot, view),
+            #[cfg(feature = "json")]
+            Format::Json => json::render(snapshot),
+            #[cfg(feature = "csv")]
+            Format::Csv => csv::render(snapshot, view.sort),
+            Format::Markdown => markdown::render(snapshot, view),
+            #[cfg(feature = "html")]
+            Format::Html => html::render(snapshot, &self.runs, view.reads_sources),
+            Format::Folded => stacks::render(snapshot),
+            #[cfg(feature = "flamegraph")]
+            Format::FlameGraph => flame_graph::render(snapshot),
+            #[cfg(feature = "prometheus")]
+            Format::OpenMetrics => openmetrics::render(snapshot),
+        })
     }
 }

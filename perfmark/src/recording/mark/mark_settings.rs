@@ -219,7 +219,7 @@ fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
     // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
     let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
     let sampling = SAMPLING.load(SeqCst);
-    if settings.every.is_none() && settings.events.is_none() && !is_budgeted && sampling == 0 {
+    if (Settings { is_on: None, ..settings.clone() }) == Settings::default() && !is_budgeted && sampling == 0 {
         return Slot::At(mark.own_slot());
     }
     let slot = variant(mark, settings, is_budgeted, sampling);
@@ -293,7 +293,7 @@ enum Requested {
 }
 
 /// The settings of a mark. Its events and `every` are the first of these: the filter's, the mark's own, those of
-/// `PERFMARK_EVENTS` or of a budget, its crate's defaults. `fence` is on if the mark or its crate's defaults set it.
+/// `PERFMARK_EVENTS` or of a budget, its crate's defaults. `fence` is on if one of these sets it.
 /// `variant` is the variant whose slot the mark's calls use, if the filter gives it one.
 pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
     let filter = variant.map(|variant| &variant.settings);
@@ -308,7 +308,9 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
     let is_budgeted = variant.is_some_and(|variant| variant.is_budgeted);
     let sampling = variant.map_or(0, |variant| variant.sampling);
     let every = every.or_else(|| of_crate.filter(|_| !is_budgeted).map(|defaults| defaults.every));
-    let is_fenced = mark.mode.is_fenced || of_crate.is_some_and(|defaults| defaults.is_fenced);
+    let is_fenced = mark.mode.is_fenced
+        || of_crate.is_some_and(|defaults| defaults.is_fenced)
+        || filter.is_some_and(|filter| filter.is_fenced);
     let measured = if is_budgeted { Measured::WithinBudget } else { Measured::All };
     MarkSettings {
         events: events.unwrap_or(Requested::Default),

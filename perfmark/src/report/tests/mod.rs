@@ -7,11 +7,15 @@ mod tables;
 use super::*;
 use crate::snapshot::{Event, Read, Unit, Values};
 
+fn text(snapshot: &Snapshot, format: Format, view: View) -> String {
+    Report { view, ..Report::new(snapshot).format(format) }.to_string()
+}
+
 #[test]
 fn every_listed_format_is_known_in_every_build() {
     for name in Format::NAMES {
         match Format::from_name(name) {
-            Ok(format) => assert!(render(&sample::typical(), format, &View::new(100)).ends_with('\n')),
+            Ok(format) => assert!(text(&sample::typical(), format, View::new(100)).ends_with('\n')),
             Err(why) => assert!(why.contains("enable its feature"), "{name}: {why}"),
         }
     }
@@ -24,7 +28,7 @@ fn every_format_is_the_same_each_time_and_has_no_invisible_character_whatever_th
         for snapshot in sample::nasty() {
             let has_color = format != Format::Table;
             let colored = View { has_color, ..View::new(100) };
-            let [one, again] = [View::new(100), colored].map(|view| render(&snapshot, format, &view));
+            let [one, again] = [View::new(100), colored].map(|view| text(&snapshot, format, view));
             assert_eq!(one, again, "{format:?}: and only a table has colours");
             // JSON, which a page holds, too, has the text as it is.
             if !["json", "html"].contains(&name) {
@@ -49,7 +53,7 @@ fn a_mark_of_very_many_events_is_rendered_quickly() {
     let snapshot = sample::snapshot(&events, &[one]);
     for format in ["table", "markdown", "html"].into_iter().filter_map(|name| Format::from_name(name).ok()) {
         let view = View { details: Some(Filter::default()), ..View::new(100) };
-        assert!(render(&snapshot, format, &view).contains("rf9f"), "{format:?}");
+        assert!(text(&snapshot, format, view).contains("rf9f"), "{format:?}");
     }
 }
 

@@ -1,9 +1,9 @@
-//! Filters: which marks record, which events they record, and how often (one call in N). The language of
-//! `PERFMARK_FILTER`.
+//! Filters: which marks record, which events they record, and how. The language of `PERFMARK_FILTER`.
 
 mod pattern;
 
 use std::fmt::{self, Display, Formatter};
+use std::mem;
 use std::str::FromStr;
 
 #[cfg(feature = "record")]
@@ -15,7 +15,7 @@ use super::event_spec::{EventError, EventSpec, did_you_mean};
 use crate::compact::sort_by_key;
 use crate::snapshot::path::outside_brackets;
 
-/// Which marks record, which events they record, and how often (one call in N), by patterns of their paths.
+/// Which marks record, which events they record, and how, by patterns of their paths.
 ///
 /// Directives are separated by commas:
 ///
@@ -27,6 +27,7 @@ use crate::snapshot::path::outside_brackets;
 /// | `off`, `on` | all marks except those that other directives name |
 /// | `app::hot=every:64` | one call in 64 is measured, as with the mark's own `every = 64` |
 /// | `app::io=time+page-faults` | these events, instead of the mark's own |
+/// | `app::short=fence` | calls do not overlap with their neighbours, as with the mark's own [`fence`](crate::perfmark) |
 /// | `app::hot=on+every:64+cycles` | several settings |
 ///
 /// A pattern is compared with the function's path, such as `app::parser::Tree<u8>::insert`. If the mark has another
@@ -43,7 +44,8 @@ use crate::snapshot::path::outside_brackets;
 ///
 /// A directive with a pattern turns its marks on, unless it or another one for them says `off`. Each setting (`on` or
 /// `off`, `every`, events) is that of the longest pattern that matches and has it, and of equally long ones the last:
-/// `app=every:64,app::hot=every:1024,app::hot::cold=off`. `on`, `off` and `*` come before all patterns.
+/// `app=every:64,app::hot=every:1024,app::hot::cold=off`. `on`, `off` and `*` come before all patterns. Nothing takes
+/// `fence` away.
 ///
 /// ```standalone_crate
 /// use perfmark::Filter;
@@ -76,6 +78,8 @@ pub(crate) struct Settings {
     pub(crate) every: Option<u32>,
     /// Names of events, as the user wrote them.
     pub(crate) events: Option<Vec<String>>,
+    /// Whether calls have a fence at both ends.
+    pub(crate) is_fenced: bool,
 }
 
 /// An invalid directive.
@@ -161,10 +165,11 @@ impl Settings {
         for setting in text.split('+').map(str::trim) {
             let is_new = match setting.split_once(':') {
                 _ if setting.is_empty() => {
-                    let why = "has an empty setting; expected `on`, `off`, `every:N` or events, joined by `+`";
+                    let why = "has an empty setting; expected `on`, `off`, `fence`, `every:N` or events, joined by `+`";
                     return Err(FilterError(format!("`{directive}` {why}")));
                 }
                 None if setting == "on" || setting == "off" => settings.is_on.replace(setting == "on").is_none(),
+                None if setting == "fence" => !mem::replace(&mut settings.is_fenced, true),
                 Some(("every", number)) => {
                     let every = number.parse().ok().filter(|&every| every > 0);
                     let why = || {
@@ -196,13 +201,14 @@ impl Settings {
     fn take(&mut self, other: &Self) {
         self.is_on = other.is_on.or(self.is_on);
         self.every = other.every.or(self.every);
+        self.is_fenced |= other.is_fenced;
         if other.events.is_some() {
             self.events.clone_from(&other.events);
         }
     }
 }
 
-/// Checks a setting that is not `on`, `off` or `every:N`, and is therefore an event. A build without recording knows no
+/// Checks a setting that is not `on`, `off`, `fence` or `every:N`, and is therefore an event. A build without recording knows no
 /// events and accepts all.
 #[cfg_attr(
     not(feature = "record"),
@@ -216,7 +222,7 @@ fn check(event: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Why the text is no setting. It may be a misspelled `every:N`, `on` or `off`.
+/// Why the text is no setting. It may be a misspelled one.
 #[cfg(feature = "record")]
 fn explain(text: &str, why: &EventError) -> String {
     let every = text
@@ -224,10 +230,10 @@ fn explain(text: &str, why: &EventError) -> String {
         .filter(|(word, number)| number.parse::<u32>().is_ok() && !perfmark_rdpmc::nearest(word, ["every"]).is_empty());
     let suggestion = match every {
         Some((_, number)) => did_you_mean(&[format!("every:{number}")]),
-        None => did_you_mean(&perfmark_rdpmc::nearest(text, ["on", "off"])),
+        None => did_you_mean(&perfmark_rdpmc::nearest(text, ["on", "off", "fence"])),
     };
     let suggestion = if suggestion.is_empty() { why.suggestion() } else { suggestion };
-    let expected = "expected an event, `on`, `off` or `every:N`";
+    let expected = "expected an event, `on`, `off`, `fence` or `every:N`";
     match (&*suggestion, why.is_unknown_name()) {
         ("", true) => format!("`{text}` is neither a setting nor an event; {expected}"),
         ("", false) => format!("{why}; {expected}"),
@@ -244,11 +250,12 @@ fn split_at_equals(text: &str) -> Option<(&str, &str)> {
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (n, Directive { pattern, settings }) in self.directives.iter().enumerate() {
-            let is_bare = pattern.is_empty() && settings.every.is_none() && settings.events.is_none();
+            let is_bare = pattern.is_empty() && *settings == Settings { is_on: settings.is_on, ..Settings::default() };
             let is_on = settings.is_on.map(|is_on| if is_on { "on" } else { "off" }.to_owned());
             let every = settings.every.map(|every| format!("every:{every}"));
+            let fence = settings.is_fenced.then(|| "fence".to_owned());
             let events = settings.events.iter().flatten().cloned();
-            let settings: Vec<String> = is_on.into_iter().chain(every).chain(events).collect();
+            let settings: Vec<String> = is_on.into_iter().chain(every).chain(fence).chain(events).collect();
             let comma = if n == 0 { "" } else { "," };
             let pattern = match pattern.as_str() {
                 "" if is_bare => String::new(),
@@ -278,6 +285,12 @@ impl Filter {
     #[must_use]
     pub fn every(self, pattern: &str, every: u32) -> Self {
         self.and(pattern, Settings { every: Some(every.max(1)), ..Settings::default() })
+    }
+
+    /// Adds a directive: calls of matching marks have a [`fence`](crate::perfmark).
+    #[must_use]
+    pub fn fence(self, pattern: &str) -> Self {
+        self.and(pattern, Settings { is_fenced: true, ..Settings::default() })
     }
 
     /// Adds a directive: matching marks record these events.
@@ -379,12 +392,12 @@ mod tests {
     #[test]
     fn the_longest_pattern_that_matches_holds() {
         let filter: Filter =
-            "app=every:64, app::hot=every:1024+time, app::hot::cold=off, lib=off".parse().expect("valid");
+            "app=every:64, app::hot=every:1024+time+fence, app::hot::cold=off, lib=off".parse().expect("valid");
         let of = |path| filter.settings(path);
-        assert_eq!(of("app::a"), Settings { is_on: Some(true), every: Some(64), events: None });
-        let time = Some(vec!["time".to_owned()]);
-        assert_eq!(of("app::hot::a"), Settings { is_on: Some(true), every: Some(1024), events: time.clone() });
-        assert_eq!(of("app::hot::cold"), Settings { is_on: Some(false), every: Some(1024), events: time });
+        assert_eq!(of("app::a"), Settings { is_on: Some(true), every: Some(64), ..Settings::default() });
+        let time = Settings { events: Some(vec!["time".to_owned()]), is_fenced: true, ..Settings::default() };
+        assert_eq!(of("app::hot::a"), Settings { is_on: Some(true), every: Some(1024), ..time.clone() });
+        assert_eq!(of("app::hot::cold"), Settings { is_on: Some(false), every: Some(1024), ..time });
         assert_eq!((of("lib").is_on, of("other").is_on), (Some(false), Some(true)));
         let last: Filter = "a=every:2,b=off,a=every:3".parse().expect("valid");
         assert_eq!(last.settings("a").every, Some(3));
@@ -420,11 +433,16 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read_back() {
-        let long = "off,app::S<u8, i8>::f=on+every:7,*::g=time+page-faults,h=off";
+        let long = "off,app::S<u8, i8>::f=on+every:7+fence,*::g=time+page-faults,h=off";
         assert_eq!(long.parse::<Filter>().expect("valid").to_string(), long);
-        let built =
-            Filter::default().on("a").off("a::b").every("c", 0).events("d", &["time", "cycles"]).expect("valid");
-        assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles");
+        let built = Filter::default()
+            .on("a")
+            .off("a::b")
+            .every("c", 0)
+            .events("d", &["time", "cycles"])
+            .expect("valid")
+            .fence("e");
+        assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles,e=fence");
         assert_eq!(built.to_string().parse(), Ok(built));
         let odd = Filter::default().on("f::a, b").off("a=b").every("S<", 2).off("c");
         assert_eq!(odd.to_string().parse(), Ok(odd));
@@ -432,7 +450,9 @@ mod tests {
         assert_eq!(of_all.to_string(), "*=every:5,off");
         let parameter = "S<dyn Iterator<Item = u8>>::f=off";
         assert_eq!(parameter.parse::<Filter>().expect("valid").to_string(), parameter);
-        for events in [&["off"][..], &["every:3", "time"], &["time", "time"], &[], &[" time"], &["time,off"]] {
+        for events in
+            [&["off"][..], &["fence"], &["every:3", "time"], &["time", "time"], &[], &[" time"], &["time,off"]]
+        {
             assert!(Filter::default().events("a", events).is_err(), "{events:?}");
         }
         assert_eq!("".parse(), Ok(Filter::default()));
@@ -454,6 +474,7 @@ mod tests {
             ("a=every:x", "from 1 to"),
             ("a=on+off", "repeats or contradicts"),
             ("a=time+time", "repeats or contradicts"),
+            ("a=fence+fence", "repeats or contradicts"),
             ("a b", "a pattern cannot contain a space; separate directives by commas"),
         ] {
             let why = text.parse::<Filter>().expect_err(text).to_string();

@@ -83,16 +83,17 @@ impl EventSet {
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: 0..0,
-            of_switches: (0..).zip(slot_indices).find(|(_, n)| slots[**n].switches().is_some()).map(|(event, _)| event),
+            of_switches: None,
             sampled: Cell::new(ptr::null()),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
             (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
-        }
-        // They are adjacent.
-        for event in 0..set.count {
-            if set.event(event).slot().is_off_cpu() {
-                set.off_cpu = if set.off_cpu.is_empty() { event } else { set.off_cpu.start }..event + 1;
+            if slots[index].switches().is_some() {
+                set.of_switches = set.of_switches.or(u8::try_from(n).ok());
+            }
+            // These are adjacent.
+            if slots[index].is_off_cpu() {
+                set.off_cpu = if set.off_cpu.is_empty() { n } else { set.off_cpu.start }..n + 1;
             }
         }
         // For a single event, its own reading is cheaper.
@@ -324,12 +325,12 @@ impl<'a> SetEvent<'a> {
 
     /// Stores the time off the CPU at entry, if the event depends on it.
     fn begin_off_cpu(self, frame: FrameRef) {
-        let parts = match &self.slot().source {
-            Source::OnCpu(switches) => [frame.raw(self.n).get(), 0, OffCpuKind::All.cell(switches).get(), 0],
-            Source::OffCpu { switches, kind } => [kind.cell(switches).get(), 0, 0, 0],
+        let (ticks, off_cpu) = match &self.slot().source {
+            Source::OnCpu(switches) => (frame.raw(self.n).get(), OffCpuKind::All.cell(switches)),
+            Source::OffCpu { switches, kind } => (0, kind.cell(switches)),
             Source::Ticks | Source::Suspended | Source::Counter { .. } => return,
         };
-        frame.set_region(self.n, Region::from_parts(parts));
+        frame.set_region(self.n, Region::from_parts([ticks, 0, off_cpu.get(), 0]));
     }
 
     #[inline(never)]
@@ -338,10 +339,7 @@ impl<'a> SetEvent<'a> {
             Source::Ticks | Source::OnCpu(_) => self.ticks_until(clock::ticks(), frame),
             // A call of one poll. See `poll` for others.
             Source::Suspended => Some(0),
-            Source::OffCpu { switches, kind } => {
-                let [begun, lock, ..] = frame.region(self.n).parts();
-                (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
-            }
+            Source::OffCpu { switches, kind } => self.off_cpu_since_entry(frame, kind.cell(switches)),
             Source::Counter { .. } => None,
         }
     }
@@ -351,8 +349,12 @@ impl<'a> SetEvent<'a> {
         // Ticks run backwards on CPUs whose tick counters differ. That is no time.
         let ticks = now.checked_sub(frame.raw(self.n).get())?;
         let Source::OnCpu(switches) = &self.slot().source else { return Some(ticks) };
-        let [_, lock, off, _] = frame.region(self.n).parts();
-        let off = OffCpuKind::All.cell(switches).get() - off;
-        Some(off).filter(|_| lock != Region::NOT_BEGUN).and_then(|off| start::on_cpu(ticks, off))
+        start::on_cpu(ticks, self.off_cpu_since_entry(frame, OffCpuKind::All.cell(switches))?)
+    }
+
+    /// The time off the CPU since entry. `None` if records of context switches were lost.
+    fn off_cpu_since_entry(self, frame: FrameRef, off_cpu: &Cell<u64>) -> Option<u64> {
+        let [_, lock, before, _] = frame.region(self.n).parts();
+        (lock != Region::NOT_BEGUN).then(|| off_cpu.get() - before)
     }
 }
