@@ -41,6 +41,8 @@ class Function:
     start: int
     """The offset of its item, after its attributes."""
     line: int
+    last_line: int
+    """The line of the last token in its body."""
     cfg: list
     """The conditions under which it is compiled."""
     left_out: str | None
@@ -103,13 +105,13 @@ def is_word(level, at, text=None):
 
 
 class Crate:
-    """All functions and containers in `src/lib.rs` and its modules."""
+    """All functions and containers in a crate's first file and its modules."""
 
-    def __init__(self, root):
+    def __init__(self, root, first="src/lib.rs"):
         self.root = pathlib.Path(root)
         self.functions, self.containers, self.texts = [], [], {}
         self.in_macros = 0
-        self.file("src/lib.rs", [])
+        self.file(first, [])
 
     def file(self, name, cfg):
         text = (self.root / name).read_text()
@@ -197,8 +199,8 @@ class Scan:
         if level[body].inner is not None:
             qualifiers = {token.text for token in level[:at] if token.start >= start}
             left_out = "const" if "const" in qualifiers else None
-            line = self.text.count("\n", 0, start) + 1
-            function = Function(name.removeprefix("r#"), self.file, start, line, cfg, left_out, container, is_local)
+            lines = [self.text.count("\n", 0, at) + 1 for at in (start, last(level[body]))]
+            function = Function(name.removeprefix("r#"), self.file, start, *lines, cfg, left_out, container, is_local)
             self.crate.functions.append(function)
             self.level(level[body].inner, list(cfg), container, True)
         return body + 1
@@ -227,6 +229,13 @@ def end(level, at):
         if is_punct(level, i, ";") or is_punct(level, i, "{") and not is_in_type:
             return i
     raise ValueError("unterminated item")
+
+
+def last(token):
+    """The start of the last token in a bracket."""
+    while token.inner:
+        token = token.inner[-1]
+    return token.start
 
 
 def count(level):

@@ -222,6 +222,7 @@ function drawTable({ keepsPlace = false } = {}) {
     if (isSorted) head.setAttribute("aria-sort", state.isDown ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   }
+  byId("order").value = state.sort;
   const range = state.event === undefined ? undefined : rangeOfEvent(state.event);
   const [low, high] = range ? [range.low, range.high].map((value) => shown(integer(value, unitOf(state.event)))) : [];
   const ofAxis = range && !state.showsAllEvents ? `, from ${low} to ${high}` : "";
@@ -247,7 +248,9 @@ function setUpTable() {
     const head = make("th", { scope: "col", role: "columnheader", id: `by-${column.id}`, class: `of-${column.id}`, title: column.why });
     head.append(column.order ? make("button", { type: "button", onclick: () => sortBy(column) }, make("span", {}, column.head)) : make("span", {}, column.head));
     heads.append(head);
+    if (column.order) byId("order").append(make("option", { value: column.id }, column.head));
   }
+  byId("order").addEventListener("change", ({ target }) => sortBy(COLUMNS.find(({ id }) => id === target.value)));
   let isScheduled = false;
   byId("scroller").addEventListener("scroll", () => {
     if (isScheduled || !view.isVirtual) return;
