@@ -36,6 +36,13 @@ def share(part, every, samples):
     return f"{flag}{part / max(every, 1) * 100:.{digits}f} % ± {error:.{digits}f}"
 
 
+def is_probe(samples, frames, own):
+    """Whether the innermost function that is not the standard library's is perfmark's."""
+    inside = [samples["frames"][frame] for _, frame in frames[:own] if frame is not None]
+    executed = [frame for frame in inside if not (frame["file"] or "").startswith("/rustc/")]
+    return bool(executed) and executed[0]["function"].startswith("perfmark")
+
+
 def annotated(samples, index, mark):
     """The lines of a mark: samples in the line and in callees, and those of the functions called there."""
     lines, every = {}, 0
@@ -45,6 +52,8 @@ def annotated(samples, index, mark):
         for stack in path["stacks"]:
             frames, count = frames_of(samples, stack), stack["samples"]
             own = own_frame(samples, frames, mark)
+            if is_probe(samples, frames, own):
+                continue
             every += count
             if own is None:
                 continue
@@ -77,7 +86,7 @@ def check_source(browser, folder):
     shares = browser.run("return arguments[0].map(([part, all]) => shareOfSamples(part, all, false))", counts)
     assert shares == [text for _, _, text in cases], list(zip(cases, shares))
     count = texts = callees = 0
-    for page in ("sampled", "sampled-one", "sampled-thirty", "sampled-300", "sampled-hostile"):
+    for page in ("sampled", "sampled-probe", "sampled-one", "sampled-thirty", "sampled-300", "sampled-hostile"):
         browser.open(folder / f"{page}.html")
         report = report_in(folder / f"{page}.html")
         for at, samples in enumerate(report["samples"]):
@@ -112,6 +121,9 @@ def check_source(browser, folder):
         title = browser.run("return document.title").replace("document.title='broken'", "")
         assert browser.run("return document.images.length") == 0 and "broken" not in title, page
     assert texts > 100, texts
+    browser.open(folder / "sampled-probe.html")
+    [rows] = browser.run("return [make('div', {}, ...sourceSection(marks[0])).textContent]")
+    assert "Without 100 samples in perfmark's probe, 31 % ± 3." in rows, rows
     browser.open(folder / "sampled-unnamed.html")
     browser.run("showMark(view.rows[0].mark)")
     assert "libc.so.6+0x98b40" in browser.run("return document.querySelector('.of-source').textContent")
@@ -165,7 +177,7 @@ def check_flame_of_samples(browser, folder):
         return [...flame.frames.values()].map(({ node, drawn }) =>
             [drawn.getBoundingClientRect().width + 1, node.width / flame.tree.root.width * all])"""
     count = 0
-    for page in ("sampled", "sampled-one", "sampled-thirty", "sampled-300", "sampled-unnamed"):
+    for page in ("sampled", "sampled-probe", "sampled-one", "sampled-thirty", "sampled-300", "sampled-unnamed"):
         browser.open(folder / f"{page}.html")
         report = report_in(folder / f"{page}.html")
         labels = browser.run("return words.labels")

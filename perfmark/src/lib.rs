@@ -38,9 +38,9 @@
 //! - `PERFMARK_EVENTS`: the events of a bare `#[perfmark]`, separated by commas. The default is
 //!   `time,cycles,instructions`. With `time` alone, all marks record time only, and no counter is opened, whatever
 //!   events marks name ([`disable_counters`]).
-//! - `PERFMARK_FILTER`: which marks record, which events they record, and how often (one call in N), such as
-//!   `app::parser,app::parser::token=every:64` (see [`Filter`]). By default all marks record, with the settings of
-//!   their attributes.
+//! - `PERFMARK_FILTER`: which marks record, which events they record, how often (one call in N), and with a fence or
+//!   not, such as `app::parser,app::parser::token=every:64` (see [`Filter`]). By default all marks record, with the
+//!   settings of their attributes.
 //! - `PERFMARK_BUDGET`: the share of each thread's CPU time that measuring may take, such as `2%`. Of marks that would
 //!   take more, one call in N is measured ([`set_budget`]). By default there is no limit.
 //! - `PERFMARK_OUTPUT`: a file, which is replaced atomically. In its name, `%p` is the process number and `%u` is a

@@ -153,7 +153,10 @@ fn pairs([base, head]: &[Snapshot; 2]) -> Result<Vec<[usize; 2]>, String> {
 /// All lines of a mark, whose index on each side is given.
 fn compared(places: &[Places<'_>; 2], marks: [usize; 2]) -> impl Iterator<Item = ChangedLine> {
     let mut all: BTreeMap<Place, ChangedLine> = BTreeMap::new();
-    let [before, after] = [0, 1].map(|side: usize| places[side].samples.of_mark(Some(marks[side])));
+    let [before, after] = [0, 1].map(|side: usize| {
+        let (samples, mark) = (&places[side].samples, Some(marks[side]));
+        samples.of_mark(mark).saturating_sub(samples.in_probe(mark))
+    });
     // The head comes last, so that its numbers of lines are shown.
     for side in [0, 1] {
         for line in places[side].lines(marks[side]) {

@@ -40,7 +40,7 @@ pub(super) fn render(sampled: &Sampled<'_>) -> Result<String, String> {
 fn frame(label: &str) -> String {
     let harmless = |c: char| match c {
         ';' => ',',
-        c if c.is_whitespace() || c.is_control() => '_',
+        c if c.is_whitespace() => '_',
         c => c,
     };
     if label.is_empty() { "?".into() } else { label.chars().map(harmless).collect() }

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use perfmark::text::sanitize;
 use perfmark::{Module, Samples, Snapshot};
 use prost::Message;
 
@@ -214,8 +215,8 @@ impl Tables {
             let mut lines = Vec::new();
             for frame in frames.iter().filter_map(|at| at.frame) {
                 let is_own = own.is_some_and(|own| std::ptr::eq(own, frame));
-                let name = if is_own { stack.mark() } else { &frame.function };
-                let function = self.function(name, frame.file.as_deref().unwrap_or(""));
+                let name = sanitize(if is_own { stack.mark() } else { &frame.function });
+                let function = self.function(&name, frame.file.as_deref().unwrap_or(""));
                 lines.push((function, frame.line.map_or(0, i64::from)));
             }
             let location = frames[0].location;

@@ -48,7 +48,7 @@ impl Part<'_> {
     pub(super) fn name(&self, function: impl Fn(&Frame) -> String) -> String {
         match *self {
             Self::Mark(name) => sanitize(name),
-            Self::Function(frame) => function(frame),
+            Self::Function(frame) => sanitize(&function(frame)),
             Self::Code(at, modules) => {
                 let module = modules.get(at.location.module).map(|module| Path::new(&module.path));
                 let name = module.and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());

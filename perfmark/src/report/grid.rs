@@ -187,7 +187,7 @@ impl Grid {
         let room = room.saturating_sub(if function_width == 0 { 0 } else { GAP + function_width });
         // A longer place has its text closer to it.
         let place_width = widest(|row| if row.text.is_empty() { "" } else { &row.place }, room / 2);
-        for Row { share, event, function, place, text } in rows {
+        for Row { share, event, function, place, around, text } in rows {
             push_right(page.plain(), "", INDENT + share_width - width(share));
             let style = if share.starts_with(ESTIMATE) { Style::Yellow } else { Style::Dim };
             page.styled(style, |out| out.push_str(share));
@@ -200,7 +200,9 @@ impl Grid {
                     push_left(out, &shorten(function, function_width), function_width);
                 }
                 push_right(out, "", GAP);
-                let place = shorten(place, room.saturating_sub(GAP));
+                // A line's number is not cut as long as the function's name can be.
+                let left = room.saturating_sub(GAP + width(place));
+                let place = shorten(place, room.saturating_sub(GAP)) + &shorten(around, left);
                 push_left(out, &place, place_width);
                 let room = room.saturating_sub(2 * GAP + width(&place).max(place_width));
                 if room >= TEXT && !text.is_empty() {

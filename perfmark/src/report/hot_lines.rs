@@ -3,17 +3,16 @@
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
 //! the stack does not reach it, the executed line is shown, with the name of its function.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
-use crate::compact::{Collect as _, sort_by_key};
+use crate::compact::Collect as _;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path, is_perfmark};
+use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path};
 use crate::text::{exact, sanitize, share_of_samples};
 
 /// The most lines of a mark, for each event.
@@ -31,8 +30,10 @@ pub(super) struct Row {
     pub(super) event: String,
     /// The function, of those outside of marks.
     pub(super) function: String,
-    /// Source file and line, and the function's name if it is not the marked one.
+    /// Source file and line.
     pub(super) place: String,
+    /// What follows the place, such as the name of the function around it.
+    pub(super) around: String,
     /// The source text of the line, if it is known.
     pub(super) text: String,
 }
@@ -82,17 +83,23 @@ impl<'a> HotLines<'a> {
         let mut rows = Vec::new();
         for at in self.indices() {
             let (samples, event) = &self.samples[at];
-            let (all, event) = (samples.of_mark(Some(mark)), event.clone());
-            let lines = with_one_probe(samples.hot_lines(Some(mark)));
+            let (all, in_probe) = (samples.of_mark(Some(mark)), samples.in_probe(Some(mark)));
+            let (lines, event) = (samples.hot_lines(Some(mark)), event.clone());
             let samples = samples.samples();
             for line in lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES) {
+                let (place, around) = self.place_of_line(&line);
                 rows.push(Row {
-                    share: share(samples, line.samples, all),
+                    share: share(samples, line.samples, all.saturating_sub(in_probe)),
                     event: event.clone(),
-                    place: self.place_of_line(&line),
+                    place,
+                    around,
                     text: self.sources.text(&line.frame),
                     ..Row::default()
                 });
+            }
+            if in_probe >= FEWEST && in_probe * 100 >= all {
+                let share = share(samples, in_probe, all);
+                rows.push(Row { share, event, place: PROBE.to_owned(), ..Row::default() });
             }
         }
         rows
@@ -117,12 +124,16 @@ impl<'a> HotLines<'a> {
                 () => "; hottest functions (shares of all samples)",
             };
             let names = self.names(&functions);
-            let row = |(function, name): (&HotFunction, String)| Row {
-                share: share(samples, function.samples, all),
-                function: name,
-                place: self.place_of_function(function),
-                text: self.sources.text(&function.frame),
-                ..Row::default()
+            let row = |(function, name): (&HotFunction, String)| {
+                let (place, around) = self.place_of_function(function);
+                Row {
+                    share: share(samples, function.samples, all),
+                    function: name,
+                    place,
+                    around,
+                    text: self.sources.text(&function.frame),
+                    ..Row::default()
+                }
             };
             let functions: Vec<Row> = functions.iter().zip(names).map(row).collect();
             let of = if event.is_empty() { "all samples".to_owned() } else { format!("the samples of {event}") };
@@ -142,24 +153,22 @@ impl<'a> HotLines<'a> {
         names
     }
 
-    fn place_of_line(&self, line: &HotLine) -> String {
-        if is_probe(line) {
-            return PROBE.to_owned();
-        }
+    /// The place, and the function around it if it is not the marked one.
+    fn place_of_line(&self, line: &HotLine) -> (String, String) {
         let function = sanitize(&bare(&readable(&line.frame.function)));
         match self.place(&line.frame) {
-            None => function,
-            Some(place) if line.is_own || function.is_empty() => place,
-            Some(place) => format!("{place} in {function}"),
+            None => (function, String::new()),
+            Some(place) if line.is_own || function.is_empty() => (place, String::new()),
+            Some(place) => (place, format!(" in {function}")),
         }
     }
 
-    fn place_of_function(&self, function: &HotFunction) -> String {
-        let place = self.place(&function.frame);
-        match (place, function.can_be_marked) {
-            (place, true) => place.unwrap_or_default(),
-            (Some(place), false) => format!("{place}, {NO_CALLER}"),
-            (None, false) => NO_CALLER.to_owned(),
+    /// The place, and whether there is nothing to mark.
+    fn place_of_function(&self, function: &HotFunction) -> (String, String) {
+        match (self.place(&function.frame), function.can_be_marked) {
+            (place, true) => (place.unwrap_or_default(), String::new()),
+            (Some(place), false) => (place, format!(", {NO_CALLER}")),
+            (None, false) => (NO_CALLER.to_owned(), String::new()),
         }
     }
 
@@ -207,20 +216,7 @@ fn roots(snapshot: &Snapshot) -> Vec<String> {
 const ROOTS: usize = 64;
 
 /// The place of samples in entry and exit of marks.
-const PROBE: &str = "perfmark's probe";
-
-fn is_probe(line: &HotLine) -> bool {
-    !line.is_own && is_perfmark(&line.frame)
-}
-
-/// Combines all lines of the probe. The line with the most samples comes first.
-fn with_one_probe(lines: Vec<HotLine>) -> Vec<HotLine> {
-    let (probe, mut lines): (Vec<HotLine>, Vec<HotLine>) = lines.into_iter().partition(is_probe);
-    let samples = probe.iter().map(|line| line.samples).sum();
-    lines.extend(probe.into_iter().next().map(|line| HotLine { samples, ..line }));
-    sort_by_key(&mut lines, |line| Reverse(line.samples));
-    lines
-}
+const PROBE: &str = "perfmark's probe; the lines have shares of the rest";
 
 /// Follows a function that the program's author cannot mark.
 const NO_CALLER: &str = "no known caller to mark";
@@ -263,7 +259,7 @@ mod tests {
     }
 
     fn shown(rows: Vec<Row>) -> Vec<String> {
-        let row = |Row { share, event, function, place, .. }: Row| [share, event, function, place];
+        let row = |Row { share, event, function, place, around, .. }: Row| [share, event, function, place + &around];
         rows.into_iter()
             .map(|one| row(one).into_iter().filter(|cell| !cell.is_empty()).collect::<Vec<_>>().join("  "))
             .collect()
@@ -294,12 +290,25 @@ mod tests {
     }
 
     #[test]
-    fn perfmarks_own_code_is_the_probe() {
+    fn perfmarks_own_code_is_the_probe_and_lines_are_net_of_it() {
+        // Of 318: 100 in the probe, and 90 in each line.
+        let expected = [
+            "41 % ± 3  src/main.rs:12",
+            "41 % ± 3  src/main.rs:14",
+            "14 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
+            "31 % ± 3  perfmark's probe; the lines have shares of the rest",
+        ];
+        assert_eq!(lines(&sample::sampled_in_probe(), "parse_line"), expected);
+    }
+
+    #[test]
+    fn a_functions_name_is_cut_before_the_number_of_its_line() {
         let mut snapshot = sample::sampled();
-        let frames = &mut snapshot.samples[0].frames;
-        let clone = frames.iter_mut().find(|frame| frame.function.contains("clone")).expect("a frame");
-        clone.function = "perfmark::recording::recorder::hooks::fast::begin".into();
-        assert_eq!(lines(&snapshot, "parse_line")[2], "9 % ± 2  perfmark's probe");
+        let clone = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("clone"));
+        clone.expect("a frame").function = format!("a::{}::end", "very_long_name".repeat(9));
+        let table = crate::report::table::render(&snapshot, &crate::report::view::View::new(100));
+        assert!(table.contains("library/alloc/src/string.rs:2203 in a::"), "{table}");
+        assert!(table.contains("::end\n"), "{table}");
     }
 
     #[test]

@@ -111,10 +111,10 @@ fn sampled(out: &mut String, head: &str, rows: Vec<(String, Row)>) {
     push([head, "share", "event", "line", "source"]);
     push(["---", "---:", "---", "---", "---"]);
     let mut before = String::new();
-    for (name, Row { share, event, place, text, .. }) in rows {
+    for (name, Row { share, event, place, around, text, .. }) in rows {
         let first = if name == before { String::new() } else { code(&name) };
         let text = if text.is_empty() { text } else { code(&beginning(&text, TEXT)) };
-        push([&first, &escape_markdown(&share), &escape_markdown(&event), &escape_markdown(&place), &text]);
+        push([&first, &escape_markdown(&share), &escape_markdown(&event), &escape_markdown(&(place + &around)), &text]);
         before = name;
     }
     out.push('\n');

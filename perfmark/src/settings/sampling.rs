@@ -4,6 +4,7 @@ use perfmark_rdpmc::Event;
 
 use super::EventSpec;
 use super::event_list;
+use crate::text::exact;
 
 /// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,14 +93,57 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
 }
 
 impl SampleSettings {
-    /// Refuses an event that is named twice.
+    /// Refuses an event that is named twice, and rates that the kernel does not keep.
     pub(crate) fn check(&self) -> Result<(), String> {
         let events = &self.events;
         let is_again = |n: usize| events[..n].iter().any(|known| known.event == events[n].event);
         if (1..events.len()).any(is_again) {
             return Err("an event is sampled twice; name each event once".into());
         }
-        Ok(())
+        events.iter().try_for_each(SampledEvent::check)
+    }
+
+    /// What to say before so many samples are taken that the program becomes much slower.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let a_second = self.events.iter().filter_map(SampledEvent::most_a_second).fold(0, u64::saturating_add);
+        (a_second > MANY).then(|| {
+            format!(
+                "up to {} samples a second may make a thread more than 10 % slower; use {} or fewer",
+                exact(a_second),
+                exact(MANY)
+            )
+        })
+    }
+}
+
+/// On a virtual machine, a sample made its thread 22 µs slower (`benches/records/2026-11-25.md`).
+const MANY: u64 = 4_500;
+
+impl SampledEvent {
+    /// Whether its unit is nanoseconds.
+    fn is_clock(&self) -> bool {
+        self.event.as_ref().is_some_and(Event::is_time)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        /// The least time between two samples of a clock: `perf_swevent_start_hrtimer` in `kernel/events/core.c`.
+        const SHORTEST: u64 = 10_000;
+        match (self.rate, &self.event) {
+            (Rate::Period(period), Some(event)) if self.is_clock() && period < SHORTEST => Err(format!(
+                "`{event}:{period}`: the kernel takes a sample of a clock after {} ns at the earliest; use \
+                 `{event}:10007` or more, or a number of samples a second such as `99`",
+                exact(SHORTEST)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The most samples of a thread in a second, if that is known.
+    fn most_a_second(&self) -> Option<u64> {
+        match self.rate {
+            Rate::Frequency(frequency) => Some(frequency),
+            Rate::Period(period) => self.is_clock().then(|| 1_000_000_000 / period.max(1)),
+        }
     }
 }
 
@@ -171,5 +215,24 @@ mod tests {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");
         }
         assert!(parse("cycels:1000").unwrap_err().contains("cycles"));
+    }
+
+    #[test]
+    fn a_period_that_the_kernel_does_not_keep_is_refused() {
+        for text in ["cpu-clock:9999", "99,task-clock:1", "cpu-clock:1009,stack=off"] {
+            assert!(parse(text).unwrap_err().contains("after 10,000 ns at the earliest"), "{text}");
+        }
+        assert!(["cpu-clock:10007", "cycles:1000", "page_faults:1"].iter().all(|text| parse(text).is_ok()));
+    }
+
+    #[test]
+    fn rates_that_make_a_program_slow_are_announced() {
+        let warning = |text: &str| parse(text).expect("valid").warning();
+        for text in ["99", "997,page_faults:1", "cpu-clock:1000003", "cycles:100003"] {
+            assert_eq!(warning(text), None);
+        }
+        let expected = "up to 99,930 samples a second may make a thread more than 10 % slower; use 4,500 or fewer";
+        assert_eq!(warning("cpu-clock:10007").as_deref(), Some(expected));
+        assert!(warning("4000,task-clock:1000000").is_some_and(|text| text.starts_with("up to 5,000 samples")));
     }
 }

@@ -26,7 +26,9 @@ pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, 
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
 #[cfg(feature = "record")]
-pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
+pub(crate) use sampled::ends_of_path;
+#[cfg(feature = "html")]
+pub(crate) use sampled::is_probe;
 #[cfg(feature = "record")]
-pub(crate) use sampled::{ends_of_path, is_perfmark};
+pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};

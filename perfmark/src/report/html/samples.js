@@ -85,9 +85,12 @@ const placesOf = ({ places }) => [...places].sort(([, one], [, other]) => other 
 /** The function's name, or its address if it has no name, and a single address. */
 const nameOfCallee = ({ code, places }) => (code.isNamed || places.size > 1 ? code.name : code.place);
 
-/** The samples directly in a mark, by lines of the marked function; and those whose stack does not reach it, by function. */
+/**
+ * The samples directly in a mark: those in perfmark's probe; and the others, by lines of the marked function, or by function where the
+ * stack does not reach it.
+ */
 function linesOf(samples, mark) {
-  const found = { all: 0, lines: new Map(), unreached: new Map() };
+  const found = { all: 0, inProbe: 0, lines: new Map(), unreached: new Map() };
   const at = (map, key, fields) => {
     if (!map.has(key)) map.set(key, newCallee(fields));
     return map.get(key);
@@ -98,6 +101,10 @@ function linesOf(samples, mark) {
       const count = Number(stack.samples);
       const frames = framesOf(samples, stack);
       const own = samples.own[index][ofStack];
+      if (samples.probe[index].includes(ofStack)) {
+        found.inProbe += count;
+        return;
+      }
       found.all += count;
       const line = own === null ? unreachedAt(frames) : at(found.lines, `${frames[own].code.line}\n${frames[own].code.file}`, { code: frames[own].code });
       const inCallees = own !== null && frames[own].depth > 0 ? count : 0;
@@ -110,5 +117,5 @@ function linesOf(samples, mark) {
     const { code } = frames.findLast(({ depth }) => depth === 0);
     return at(found.unreached, `${code.key}\n${code.place}`, { code });
   }
-  return { all: found.all, lines: [...found.lines.values()].sort(bySamples), unreached: [...found.unreached.values()].sort(bySamples) };
+  return { all: found.all, inProbe: found.inProbe, lines: [...found.lines.values()].sort(bySamples), unreached: [...found.unreached.values()].sort(bySamples) };
 }

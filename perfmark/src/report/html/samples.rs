@@ -9,7 +9,7 @@ use crate::report::hot_lines::{FEWEST, FUNCTIONS, HotLines};
 use crate::report::json::{Json, Writer};
 use crate::report::source_lines::SourceLines;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunctions, SampledStack, Samples, Snapshot};
+use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunctions, Samples, Snapshot, is_probe};
 
 /// The most lines of a mark whose text is in the page.
 const LINES_OF_MARK: usize = 40;
@@ -32,6 +32,8 @@ pub(super) struct Sampling {
     is_biased: bool,
     /// The frame of the marked function in each stack of each path, if the stack reaches it.
     own: Vec<Vec<Option<usize>>>,
+    /// The stacks of each path in which perfmark itself was executed.
+    probe: Vec<Vec<usize>>,
     /// The names of the frames' functions, and their files as in the table.
     functions: Vec<String>,
     files: Vec<String>,
@@ -63,15 +65,24 @@ impl Sampled {
 impl Sampling {
     fn new(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Self {
         let marked = MarkedFunctions::new(&snapshot.marks, samples);
-        let own = samples.paths.iter().map(|path| {
-            let own = |stack: &SampledStack| marked.own_frame(*path.marks.last()?, &stack.frames(samples));
-            path.stacks.iter().map(own).collect()
-        });
+        let (mut own, mut probe) = (Vec::new(), Vec::new());
+        for path in &samples.paths {
+            let (mut of_path, mut in_probe) = (Vec::new(), Vec::new());
+            for (at, stack) in path.stacks.iter().enumerate() {
+                let frames = stack.frames(samples);
+                let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
+                in_probe.extend(is_probe(&frames, own).then_some(at));
+                of_path.push(own);
+            }
+            own.push(of_path);
+            probe.push(in_probe);
+        }
         let file = |frame: &Frame| frame.file.as_deref().map_or_else(String::new, |file| names.short(file).to_owned());
         Self {
             rate: samples.rate(),
             is_biased: samples.is_biased(),
-            own: own.collect(),
+            own,
+            probe,
             functions: samples.frames.iter().map(name).collect(),
             files: samples.frames.iter().map(file).collect(),
             outside: outside(snapshot, samples, names),
@@ -133,6 +144,7 @@ impl Json for Sampling {
             out.field("rate", &self.rate);
             out.field("isBiased", &self.is_biased);
             out.field("own", &self.own);
+            out.field("probe", &self.probe);
             out.field("functions", &self.functions);
             out.field("files", &self.files);
             out.field("outside", &self.outside);

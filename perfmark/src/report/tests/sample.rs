@@ -261,6 +261,16 @@ pub(in crate::report) fn sampled() -> Snapshot {
     Snapshot { samples: vec![samples], ..typical() }
 }
 
+/// The same samples, of which 100 in line 12 of `parse_line` are in entry or exit of marks.
+pub(in crate::report) fn sampled_in_probe() -> Snapshot {
+    let mut snapshot = sampled();
+    let inlined = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("find"));
+    let inlined = inlined.expect("a frame");
+    inlined.function = "perfmark::recording::recorder::hooks::fast::begin".to_owned();
+    inlined.file = Some("/home/user/perfmark/src/recording/recorder/hooks/fast.rs".to_owned());
+    snapshot
+}
+
 /// The same samples, and others of a second event, all of which are in `parse_line`.
 pub(in crate::report) fn sampled_twice() -> Snapshot {
     let mut snapshot = sampled();

@@ -95,12 +95,17 @@ const DERIVED: [&str; 5] = ["clone", "cmp", "eq", "ne", "partial_cmp"];
 fn can_be_marked(frame: &Frame) -> bool {
     let is_rust = |file: &&str| Path::new(file).extension().is_some_and(|end| end == "rs");
     let Some(file) = frame.file.as_deref().filter(is_rust) else { return false };
-    // The paths of the standard library and of the crates that it contains, as they are compiled by the Rust project,
-    // and as they are in a toolchain.
-    let is_standard =
-        file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/");
     let is_derived = || DERIVED.contains(&end(&bare(&frame.function), 1));
-    !is_standard && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
+    !is_standard(frame) && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
+}
+
+/// Whether the function is one of the standard library, or of the crates that it contains.
+pub(super) fn is_standard(frame: &Frame) -> bool {
+    // Their paths as the Rust project compiles them, and as they are in a toolchain.
+    let is_in = |file: &str| {
+        file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/")
+    };
+    frame.file.as_deref().is_some_and(is_in)
 }
 
 /// Whether the function is one of perfmark's own.

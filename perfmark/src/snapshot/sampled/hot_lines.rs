@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::marked_functions::MarkedFunctions;
-use super::stack::StackFrame;
+use super::stack::{StackFrame, is_probe};
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
-use crate::snapshot::samples::{Frame, SampledPath, Samples};
+use crate::snapshot::samples::{Frame, SampledPath, SampledStack, Samples};
 
 /// A line of source, and the samples there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +26,8 @@ pub struct HotLine {
 
 impl Snapshot {
     /// The lines at which samples are directly in a mark, or outside of all marks, the line with the most samples
-    /// first. Samples without names are at no line.
+    /// first. Samples without names are at no line, and neither are those in
+    /// [perfmark itself](SamplesByMark::in_probe).
     ///
     /// ```
     /// let snapshot = perfmark::snapshot();
@@ -77,13 +78,31 @@ impl<'a> SamplesByMark<'a> {
         self.paths(mark).map(|path| path.samples).fold(0, u64::saturating_add)
     }
 
+    /// Each stack directly in a mark, with its functions and the position of the marked one, if it is among them.
+    fn stacks(
+        &self,
+        mark: Option<usize>,
+    ) -> impl Iterator<Item = (&'a SampledStack, Vec<StackFrame<'a>>, Option<usize>)> {
+        self.paths(mark).flat_map(|path| &path.stacks).map(move |stack| {
+            let frames = stack.frames(self.samples);
+            let own = mark.and_then(|mark| self.marked.own_frame(mark, &frames));
+            (stack, frames, own)
+        })
+    }
+
+    /// The samples that are directly in a mark, or outside of all marks, while perfmark itself was executed: at entry
+    /// and exit of marks. As times are net of the probe overhead, shares of lines are net of these.
+    #[must_use]
+    pub fn in_probe(&self, mark: Option<usize>) -> u64 {
+        let in_probe = self.stacks(mark).filter(|(_, frames, own)| is_probe(frames, *own));
+        in_probe.map(|(stack, ..)| stack.samples).fold(0, u64::saturating_add)
+    }
+
     /// As [`Snapshot::hot_lines`].
     #[must_use]
     pub fn hot_lines(&self, mark: Option<usize>) -> Vec<HotLine> {
         let mut lines: BTreeMap<(&Frame, bool), [u64; 2]> = BTreeMap::new();
-        for stack in self.paths(mark).flat_map(|path| &path.stacks) {
-            let frames = stack.frames(self.samples);
-            let own = mark.and_then(|mark| self.marked.own_frame(mark, &frames));
+        for (stack, frames, own) in self.stacks(mark).filter(|(_, frames, own)| !is_probe(frames, *own)) {
             // Without the marked function, the function whose code was executed.
             let shown = own.or_else(|| frames.iter().rposition(|at| at.depth == 0));
             let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| frames.get(at)) else {

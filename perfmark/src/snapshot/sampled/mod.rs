@@ -13,8 +13,6 @@ mod hot_functions;
 #[cfg(feature = "record")]
 pub use hot_functions::HotFunction;
 #[cfg(feature = "record")]
-pub(crate) use hot_functions::is_perfmark;
-#[cfg(feature = "record")]
 pub use hot_lines::{HotLine, SamplesByMark};
 #[cfg(feature = "record")]
 pub use marked_functions::MarkedFunctions;
@@ -22,3 +20,5 @@ pub use marked_functions::MarkedFunctions;
 pub(crate) use marked_functions::ends_of_path;
 #[cfg(feature = "record")]
 pub use stack::StackFrame;
+#[cfg(feature = "html")]
+pub(crate) use stack::is_probe;

@@ -1,5 +1,6 @@
 //! The functions that a sampled stack consists of.
 
+use super::hot_functions::{is_perfmark, is_standard};
 use crate::snapshot::samples::{Frame, Location, SampledStack, Samples};
 
 /// A function in a stack.
@@ -13,6 +14,13 @@ pub struct StackFrame<'a> {
     pub location: &'a Location,
     /// The function and its line; `None` if nobody has named the location.
     pub frame: Option<&'a Frame>,
+}
+
+/// Whether perfmark was executed, or what it calls in libraries. `own` is the position of the marked function.
+pub(crate) fn is_probe(frames: &[StackFrame<'_>], own: Option<usize>) -> bool {
+    let inside = &frames[..own.unwrap_or(frames.len())];
+    let executed = inside.iter().filter_map(|at| at.frame).find(|frame| !is_standard(frame));
+    executed.is_some_and(is_perfmark)
 }
 
 impl SampledStack {

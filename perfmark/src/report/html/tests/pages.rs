@@ -77,6 +77,7 @@ pub(super) fn sampled(folder: &Path) -> Vec<(&'static str, Snapshot)> {
         ("sampled-unnamed", unnamed),
         ("sampled-thirty", thirty),
         ("sampled", sample::sampled()),
+        ("sampled-probe", sample::sampled_in_probe()),
         ("sampled-wild", sample::nasty().pop().expect("samples without their marks")),
     ]
 }
