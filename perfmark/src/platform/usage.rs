@@ -6,6 +6,8 @@
 pub(crate) struct ProcessUsage {
     /// In user and kernel mode, of all threads, in nanoseconds.
     pub(crate) cpu_ns: u64,
+    /// In user mode, as the kernel estimates it from where its timer finds the threads.
+    pub(crate) user_ns: u64,
     pub(crate) involuntary_switches: u64,
 }
 
@@ -14,6 +16,7 @@ impl ProcessUsage {
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            user_ns: self.user_ns.saturating_sub(before.user_ns),
             involuntary_switches: self.involuntary_switches.saturating_sub(before.involuntary_switches),
         }
     }
@@ -34,8 +37,10 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
         let microseconds = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_usec);
         u64::try_from(microseconds * 1_000).unwrap_or(0)
     };
+    let user_ns = of(usage.ru_utime);
     Some(ProcessUsage {
-        cpu_ns: of(usage.ru_utime).saturating_add(of(usage.ru_stime)),
+        cpu_ns: user_ns.saturating_add(of(usage.ru_stime)),
+        user_ns,
         involuntary_switches: u64::try_from(usage.ru_nivcsw).unwrap_or(0),
     })
 }

@@ -234,7 +234,7 @@ fn everything() -> Snapshot {
     let units = Units::of(&events);
     snapshot.threads = merged.threads;
     snapshot.threads_at_once = Some(merged.threads_at_once);
-    if let Some(ProcessUsage { cpu_ns, involuntary_switches }) = start::process_usage().filter(|_| !is_off()) {
+    if let Some(ProcessUsage { cpu_ns, involuntary_switches, .. }) = start::process_usage().filter(|_| !is_off()) {
         (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
     }
     snapshot.events = events.iter().map(|(_, entry)| event(entry, &units)).collect();

@@ -200,9 +200,10 @@ impl Grid {
                     push_left(out, &shorten(function, function_width), function_width);
                 }
                 push_right(out, "", GAP);
-                // A line's number is not cut as long as the function's name can be.
+                // A line's number is not cut as long as what follows can be.
                 let left = room.saturating_sub(GAP + width(place));
-                let place = shorten(place, room.saturating_sub(GAP)) + &shorten(around, left);
+                let around = if left >= TEXT.min(width(around)) { shorten(around, left) } else { String::new() };
+                let place = shorten(place, room.saturating_sub(GAP)) + &around;
                 push_left(out, &place, place_width);
                 let room = room.saturating_sub(2 * GAP + width(&place).max(place_width));
                 if room >= TEXT && !text.is_empty() {

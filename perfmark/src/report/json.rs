@@ -216,7 +216,7 @@ objects! {
     Node { parent, mark, calls, values by ByEvent }
     Samples {
         event, period, frequency, lost, throttled, unattributed, threads_without, why_without, threads_too_short,
-        stack_bytes, paths, locations, modules, frames
+        user_ns, stack_bytes, paths, locations, modules, frames
     }
     SampledPath { marks, samples, stacks }
     SampledStack { locations, samples }

@@ -107,6 +107,15 @@ fn of_one(samples: &Samples) -> Vec<String> {
         };
         lacks.push(format!("{} lost ({percent:.1} %){flagged}", were(samples.lost, "sample")));
     }
+    if let Some(expected) = samples.uncovered() {
+        lacks.push(format!(
+            "{} of {} were taken ({:.0} %), by the CPU time in user mode: threads ended before their first one, or the \
+             kernel was late; shares have the flag {ESTIMATE}",
+            exact(samples.taken()),
+            counted(expected, "sample"),
+            percent(samples.taken(), expected)
+        ));
+    }
     if samples.throttled > 0 {
         let times = counted(samples.throttled, "time");
         lacks.push(format!("the kernel paused sampling {times}, because there were too many samples"));
@@ -119,6 +128,12 @@ fn of_one(samples: &Samples) -> Vec<String> {
         ));
     }
     lacks
+}
+
+/// What is missing among the samples of one event, a sentence each.
+#[cfg(feature = "html")]
+pub(super) fn lacks_of(samples: &Samples) -> Vec<String> {
+    of_threads(samples).into_iter().chain(of_one(samples)).collect()
 }
 
 /// What is missing of threads.
@@ -173,6 +188,16 @@ mod tests {
         let [few, many] = [25, 26].map(|lost| lacks_of(|samples| samples.lost = lost).concat());
         assert_eq!(few, "25 samples were lost (4.9 %)");
         assert!(many.starts_with("26 samples were lost (5.1 %); shares have the flag ≈"), "{many}");
+    }
+
+    #[test]
+    fn cpu_time_without_samples_is_reported_and_flags_shares() {
+        // 487 samples of 99 a second were taken.
+        let of_seconds = |seconds: f64| lacks_of(|samples| samples.user_ns = (seconds * 1e9) as u64).concat();
+        assert_eq!([of_seconds(0.0), of_seconds(5.0), of_seconds(5.6)], [""; 3]);
+        let expected = "487 of 594 samples were taken (82 %), by the CPU time in user mode: threads ended before their \
+                        first one, or the kernel was late; shares have the flag ≈";
+        assert_eq!(of_seconds(6.0), expected);
     }
 
     #[test]

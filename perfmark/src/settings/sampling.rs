@@ -130,8 +130,8 @@ impl SampledEvent {
         const SHORTEST: u64 = 10_000;
         match (self.rate, &self.event) {
             (Rate::Period(period), Some(event)) if self.is_clock() && period < SHORTEST => Err(format!(
-                "`{event}:{period}`: the kernel takes a sample of a clock after {} ns at the earliest; use \
-                 `{event}:10007` or more, or a number of samples a second such as `99`",
+                "the kernel takes samples of a clock at least {} ns apart; use `{event}:10007` or more, or a number of \
+                 samples a second such as `99`",
                 exact(SHORTEST)
             )),
             _ => Ok(()),
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_period_that_the_kernel_does_not_keep_is_refused() {
         for text in ["cpu-clock:9999", "99,task-clock:1", "cpu-clock:1009,stack=off"] {
-            assert!(parse(text).unwrap_err().contains("after 10,000 ns at the earliest"), "{text}");
+            assert!(parse(text).unwrap_err().contains("at least 10,000 ns apart; use `"), "{text}");
         }
         assert!(["cpu-clock:10007", "cycles:1000", "page_faults:1"].iter().all(|text| parse(text).is_ok()));
     }

@@ -32,6 +32,10 @@ pub struct Samples {
     pub why_without: Option<String>,
     /// The number of threads that ended before perfmark could sample them.
     pub threads_too_short: u64,
+    /// The CPU time of all threads in user mode while the program was sampled, in nanoseconds, as the kernel estimates
+    /// it. 0 if it is unknown.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub user_ns: u64,
     /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.
     pub stack_bytes: u64,
     /// The samples, by paths of marks; those outside of all marks first.

@@ -15,6 +15,7 @@ use super::threads::{self, has_open_calls};
 use super::totals::Totals;
 use crate::platform::descriptors;
 use crate::platform::per_process::PerProcess;
+use crate::platform::usage::{ProcessUsage, process_usage};
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::sampling::SampleSettings;
@@ -50,6 +51,17 @@ pub(super) struct Sampling {
     /// The threads that could have no ring, and why the first one has none.
     pub(super) refused: BTreeSet<u32>,
     pub(super) why_refused: Option<String>,
+    /// The process's CPU time in user mode while it was sampled, until the sampling was stopped; and when it started.
+    user_ns: u64,
+    started: Option<ProcessUsage>,
+}
+
+impl Sampling {
+    /// The process's CPU time in user mode while it was sampled.
+    pub(super) fn user_ns(&self) -> u64 {
+        let going_on = self.started.and_then(|before| Some(process_usage()?.since(before).user_ns));
+        self.user_ns + going_on.unwrap_or(0)
+    }
 }
 
 /// What the collector has to know for its next round.
@@ -119,9 +131,12 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
         let samplers = Samplers::new(settings).map_err(|error| error.to_string())?;
         let totals = settings.events.iter().map(|_| Totals::default()).collect();
         let settings = settings.clone();
-        state.samplings.push(Sampling { settings, samplers, totals, refused: BTreeSet::new(), why_refused: None });
+        let refused = BTreeSet::new();
+        let sampling = Sampling { settings, samplers, totals, refused, why_refused: None, user_ns: 0, started: None };
+        state.samplings.push(sampling);
         state.samplings.len() - 1
     };
+    state.samplings[number].started = process_usage();
     let number = u8::try_from(number + 1).unwrap_or(u8::MAX);
     // Another look at all threads.
     state.tasks = Tasks::default();
@@ -152,6 +167,9 @@ pub(crate) fn disable() -> bool {
             }
             entry.has_ended |= entry.notes.is_none();
         }
+    }
+    if let Some(sampling) = usize::from(number).checked_sub(1).and_then(|at| state.samplings.get_mut(at)) {
+        (sampling.user_ns, sampling.started) = (sampling.user_ns(), None);
     }
     state.read(true);
     number != 0

@@ -32,6 +32,7 @@ pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
                 unattributed: open[n] + totals.unknown,
                 threads_without: sampling.refused.len() as u64,
                 why_without: sampling.why_refused.clone(),
+                user_ns: sampling.user_ns(),
                 threads_too_short: too_short.get(&number).copied().unwrap_or(0),
                 modules: state.code.modules.known().to_vec(),
                 ..Samples::default()

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::compact::sort_by_key;
 use crate::report::hot_lines::{FEWEST, FUNCTIONS, HotLines};
 use crate::report::json::{Json, Writer};
+use crate::report::sampling::lacks_of;
 use crate::report::source_lines::SourceLines;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunctions, Samples, Snapshot, is_probe};
@@ -30,6 +31,8 @@ pub(super) struct Sampled {
 pub(super) struct Sampling {
     rate: String,
     is_biased: bool,
+    /// What is missing, a sentence each.
+    lacks: Vec<String>,
     /// The frame of the marked function in each stack of each path, if the stack reaches it.
     own: Vec<Vec<Option<usize>>>,
     /// The stacks of each path in which perfmark itself was executed.
@@ -81,6 +84,7 @@ impl Sampling {
         Self {
             rate: samples.rate(),
             is_biased: samples.is_biased(),
+            lacks: lacks_of(samples),
             own,
             probe,
             functions: samples.frames.iter().map(name).collect(),
@@ -143,6 +147,7 @@ impl Json for Sampling {
         out.level(['{', '}'], |out| {
             out.field("rate", &self.rate);
             out.field("isBiased", &self.is_biased);
+            out.field("lacks", &self.lacks);
             out.field("own", &self.own);
             out.field("probe", &self.probe);
             out.field("functions", &self.functions);

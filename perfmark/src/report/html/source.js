@@ -183,17 +183,8 @@ function sourceSection(mark) {
 }
 
 /** What is missing among the samples. */
-function lacksOf(samples) {
-  const [lost, throttled, without, short] = [samples.lost, samples.throttled, samples.threads_without, samples.threads_too_short].map(Number);
-  const ofAll = (count) => `${fixed((count / Math.max(lost + samples.taken, 1)) * 100, 1)} %`;
-  return [
-    ...(samples.taken > 0 && !samples.frames.length ? [nameLater()] : []),
-    ...(lost ? [`${countOfSamples(lost)} lost (${ofAll(lost)})${samples.isBiased ? `: shares have the flag ${ESTIMATE}, because the remaining samples may be biased` : ""}.`] : []),
-    ...(throttled ? [`The kernel paused sampling ${counted(throttled, "time")}, because there were too many samples.`] : []),
-    ...(without ? [`${counted(without, "thread")} could not be sampled${samples.why_without ? `: ${samples.why_without}` : ""}.`] : []),
-    ...(short ? [`${counted(short, "thread")} ended before perfmark could sample them.`] : []),
-  ];
-}
+const lacksOf = (samples) =>
+  [...(samples.taken > 0 && !samples.frames.length ? [nameLater()] : []), ...samples.lacks.map((sentence) => `${sentence}.`)];
 
 /** The samples of the program: how many are outside of marks, and in which functions. */
 function drawSamples() {

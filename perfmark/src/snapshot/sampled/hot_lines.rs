@@ -137,10 +137,32 @@ impl Samples {
         self.paths_of(mark).map(|path| path.samples).fold(0, u64::saturating_add)
     }
 
-    /// Whether so many samples were lost, more than 5 %, that the others may be no fair selection.
+    /// Whether so many samples were lost or never taken, more than 5 %, that the others may be no fair selection.
     #[must_use]
     pub fn is_biased(&self) -> bool {
         let all = u128::from(self.lost) + u128::from(self.taken());
-        u128::from(self.lost) * 20 > all
+        u128::from(self.lost) * 20 > all || self.uncovered().is_some()
+    }
+
+    /// The number of samples that the threads' CPU time in user mode would have, at the rate that was set. `None` if
+    /// the event is not `cpu-clock` or `task-clock`, or if the time is unknown.
+    #[must_use]
+    pub fn expected(&self) -> Option<u64> {
+        let is_clock = ["cpu-clock", "task-clock"].contains(&&*self.event);
+        let user_ns = u128::from(self.user_ns);
+        let samples = match (self.period, self.frequency) {
+            (Some(period), _) => user_ns / u128::from(period.max(1)),
+            (None, frequency) => user_ns * u128::from(frequency?) / 1_000_000_000,
+        };
+        u64::try_from(samples).ok().filter(|_| is_clock && user_ns > 0)
+    }
+
+    /// The samples that were expected, if a part of them was neither taken nor lost: more than a tenth, and more than
+    /// three standard deviations. The kernel finds both numbers at moments.
+    #[must_use]
+    pub(crate) fn uncovered(&self) -> Option<u64> {
+        let expected = self.expected()?;
+        let missing = expected.saturating_sub(self.taken().saturating_add(self.lost)) as f64;
+        (missing > (expected as f64 / 10.0).max(3.0 * (expected as f64).sqrt())).then_some(expected)
     }
 }

@@ -152,6 +152,7 @@ impl Samples {
             threads_without: count(|samples| samples.threads_without),
             why_without: parts.iter().find_map(|samples| samples.why_without.clone()),
             threads_too_short: count(|samples| samples.threads_too_short),
+            user_ns: count(|samples| samples.user_ns),
             ..self
         }
     }
