@@ -193,11 +193,11 @@ mod tests {
     #[test]
     fn cpu_time_without_samples_is_reported_and_flags_shares() {
         // 487 samples of 99 a second were taken.
-        let of_seconds = |seconds: f64| lacks_of(|samples| samples.user_ns = (seconds * 1e9) as u64).concat();
-        assert_eq!([of_seconds(0.0), of_seconds(5.0), of_seconds(5.6)], [""; 3]);
+        let of_ms = |ms: u64| lacks_of(|samples| samples.user_ns = ms * 1_000_000).concat();
+        assert_eq!([of_ms(0), of_ms(5_000), of_ms(5_600)], [""; 3]);
         let expected = "487 of 594 samples were taken (82 %), by the CPU time in user mode: threads ended before their \
                         first one, or the kernel was late; shares have the flag ≈";
-        assert_eq!(of_seconds(6.0), expected);
+        assert_eq!(of_ms(6_000), expected);
     }
 
     #[test]

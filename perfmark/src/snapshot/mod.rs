@@ -2,14 +2,14 @@
 
 pub mod text;
 pub(crate) mod path;
-#[cfg(feature = "record")]
-pub(crate) mod origin;
 pub(crate) mod tree;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 mod of_event;
 #[cfg(feature = "serde")]
 mod limits;
 pub(crate) mod samples;
+#[cfg(feature = "record")]
+pub(crate) mod origin;
 #[cfg(feature = "serde")]
 mod serde_format;
 mod data;

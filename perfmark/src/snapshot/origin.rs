@@ -1,5 +1,7 @@
 //! Where a crate comes from, by the path of its source files.
 
+use super::samples::Frame;
+
 /// Whether the source file, as `file!()` has it, is of a crate that was downloaded: from a registry, a git repository,
 /// or into a directory with vendored crates. Files of the program's workspace are not, nor are those of a path
 /// dependency.
@@ -7,6 +9,24 @@
 /// If it is not certain, the file counts as the program's own.
 pub(crate) fn is_downloaded(file: &str) -> bool {
     is_in_cargo_home(file) || is_vendored_with(file, file!())
+}
+
+/// Whether the function is one of the standard library, or of the crates that it contains.
+pub(crate) fn is_standard(frame: &Frame) -> bool {
+    // Their paths as the Rust project compiles them, and as they are in a toolchain.
+    let is_in = |file: &str| {
+        file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/")
+    };
+    frame.file.as_deref().is_some_and(is_in)
+}
+
+/// Whether the function is one of perfmark's own.
+pub(crate) fn is_perfmark(frame: &Frame) -> bool {
+    let function = frame.function.trim_start_matches('<');
+    let is_named = function.starts_with("perfmark::") || function.starts_with("perfmark_rdpmc::");
+    // Inlined functions may have no path.
+    let is_in = |file: &str| file.contains("/perfmark/src/") || file.contains("/perfmark-rdpmc/src/");
+    is_named || frame.file.as_deref().is_some_and(is_in)
 }
 
 /// Whether cargo downloaded the file to `registry/src/<host>-<hash>` or `git/checkouts/<repository>-<hash>` of its

@@ -208,8 +208,8 @@ impl Settings {
     }
 }
 
-/// Checks a setting that is not `on`, `off`, `fence` or `every:N`, and is therefore an event. A build without recording knows no
-/// events and accepts all.
+/// Checks a setting that is not `on`, `off`, `fence` or `every:N`, and is therefore an event. A build without recording
+/// knows no events and accepts all.
 #[cfg_attr(
     not(feature = "record"),
     allow(clippy::unnecessary_wraps, reason = "nothing is wrong where nothing is recorded")

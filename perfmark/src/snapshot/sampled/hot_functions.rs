@@ -7,7 +7,7 @@ use std::path::Path;
 use super::marked_functions::MarkKeys;
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
-use crate::snapshot::origin::is_downloaded;
+use crate::snapshot::origin::{is_downloaded, is_perfmark, is_standard};
 use crate::snapshot::path::{bare, end, readable, starts};
 use crate::snapshot::samples::{Frame, SampledStack, Samples};
 
@@ -97,24 +97,6 @@ fn can_be_marked(frame: &Frame) -> bool {
     let Some(file) = frame.file.as_deref().filter(is_rust) else { return false };
     let is_derived = || DERIVED.contains(&end(&bare(&frame.function), 1));
     !is_standard(frame) && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
-}
-
-/// Whether the function is one of the standard library, or of the crates that it contains.
-pub(super) fn is_standard(frame: &Frame) -> bool {
-    // Their paths as the Rust project compiles them, and as they are in a toolchain.
-    let is_in = |file: &str| {
-        file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/")
-    };
-    frame.file.as_deref().is_some_and(is_in)
-}
-
-/// Whether the function is one of perfmark's own.
-pub(crate) fn is_perfmark(frame: &Frame) -> bool {
-    let function = frame.function.trim_start_matches('<');
-    let is_named = function.starts_with("perfmark::") || function.starts_with("perfmark_rdpmc::");
-    // Inlined functions may have no path.
-    let is_in = |file: &str| file.contains("/perfmark/src/") || file.contains("/perfmark-rdpmc/src/");
-    is_named || frame.file.as_deref().is_some_and(is_in)
 }
 
 /// Whether it is `main`, or a function that runs it, or that runs a thread.

@@ -1,6 +1,6 @@
 //! The functions that a sampled stack consists of.
 
-use super::hot_functions::{is_perfmark, is_standard};
+use crate::snapshot::origin::{is_perfmark, is_standard};
 use crate::snapshot::samples::{Frame, Location, SampledStack, Samples};
 
 /// A function in a stack.
