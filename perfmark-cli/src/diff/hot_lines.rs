@@ -143,7 +143,7 @@ fn pairs([base, head]: &[Snapshot; 2]) -> Result<Vec<[usize; 2]>, String> {
                 return Err(format!("the samples of {name} have no names; {remedy}"));
             }
             if samples.is_biased() {
-                return Err(format!("more than 5 % of the samples of {name} were lost"));
+                return Err(format!("too many samples of {name} are missing; `perfmark report` says why"));
             }
         }
     }

@@ -62,7 +62,7 @@ fn add_thread(
         }
         let marked = stack.marks.len().max(1);
         if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
-            labels.insert(marked, profile.intern_string(&format!("{file}:{line}")));
+            labels.insert(marked, profile.intern_string(&sanitize(&format!("{file}:{line}"))));
         }
         let frames = labels.into_iter().enumerate().map(|(depth, label)| FrameInfo {
             frame: Frame::Label(label),

@@ -134,12 +134,13 @@ struct Tables {
 
 impl Tables {
     fn text(&mut self, text: &str) -> i64 {
-        if let Some(&known) = self.texts.get(text) {
+        let text = sanitize(text);
+        if let Some(&known) = self.texts.get(&text) {
             return known;
         }
         let number = i64::try_from(self.profile.string_table.len()).unwrap_or(0);
-        self.profile.string_table.push(text.to_owned());
-        self.texts.insert(text.to_owned(), number);
+        self.profile.string_table.push(text.clone());
+        self.texts.insert(text, number);
         number
     }
 
@@ -215,8 +216,8 @@ impl Tables {
             let mut lines = Vec::new();
             for frame in frames.iter().filter_map(|at| at.frame) {
                 let is_own = own.is_some_and(|own| std::ptr::eq(own, frame));
-                let name = sanitize(if is_own { stack.mark() } else { &frame.function });
-                let function = self.function(&name, frame.file.as_deref().unwrap_or(""));
+                let name = if is_own { stack.mark() } else { &frame.function };
+                let function = self.function(name, frame.file.as_deref().unwrap_or(""));
                 lines.push((function, frame.line.map_or(0, i64::from)));
             }
             let location = frames[0].location;

@@ -5,12 +5,12 @@ pub(crate) mod sync;
 pub(crate) mod per_process;
 pub(crate) mod arena;
 pub(crate) mod thread_id;
+pub(crate) mod usage;
 pub(crate) mod signals;
 pub(crate) mod descriptors;
 pub(crate) mod alarm;
 pub(crate) mod terminal;
 pub(crate) mod token;
-pub(crate) mod usage;
 pub(crate) mod program;
 #[cfg(feature = "sampling")]
 pub(crate) mod modules;

@@ -15,7 +15,6 @@ use super::start;
 use crate::platform::descriptors::Kept;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
-use crate::platform::terminal::say;
 use crate::settings::recording::{is_off, settings};
 use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 
@@ -95,8 +94,8 @@ impl Sampling {
     }
 
     /// Takes a sample whenever the event has occurred this many times; for clocks, after so many nanoseconds. Use a
-    /// prime, so that samples do not stay in step with the program's loops. The kernel samples clocks every 10,000
-    /// nanoseconds at most; more often is refused.
+    /// prime, so that samples do not stay in step with the program's loops. The kernel takes at most one sample of
+    /// a clock in 10,000 nanoseconds; a shorter period is refused.
     pub fn period(mut self, occurrences: u64) -> Self {
         self.last().1 = Rate::Period(occurrences);
         self
@@ -266,9 +265,6 @@ impl Drop for SamplingGuard {
 /// Begins the sampling that the environment requests, in perfmark's own work. It goes on until the program ends.
 pub(crate) fn start_from_environment() -> Result<(), String> {
     let Some(sampling) = &settings().sampling else { return Ok(()) };
-    if let Some(warning) = sampling.warning() {
-        say(&format!("PERFMARK_SAMPLE: {warning}"));
-    }
     let guard = begin_in_own_work(sampling).map_err(|why| format!("PERFMARK_SAMPLE has no effect: {why}"))?;
     std::mem::forget(guard);
     Ok(())

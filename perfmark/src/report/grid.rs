@@ -186,7 +186,9 @@ impl Grid {
         let function_width = widest(|row| &row.function, usize::MAX).min(room / 2);
         let room = room.saturating_sub(if function_width == 0 { 0 } else { GAP + function_width });
         // A longer place has its text closer to it.
-        let place_width = widest(|row| if row.text.is_empty() { "" } else { &row.place }, room / 2);
+        let of_place = |row: &&Row| width(&row.place) + width(&row.around);
+        let places = rows.iter().filter(|row| !row.text.is_empty()).map(|row| of_place(&row));
+        let place_width = places.filter(|&width| width <= room / 2).max().unwrap_or(0);
         for Row { share, event, function, place, around, text } in rows {
             push_right(page.plain(), "", INDENT + share_width - width(share));
             let style = if share.starts_with(ESTIMATE) { Style::Yellow } else { Style::Dim };

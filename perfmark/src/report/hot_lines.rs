@@ -97,7 +97,7 @@ impl<'a> HotLines<'a> {
                     ..Row::default()
                 });
             }
-            if in_probe >= FEWEST && in_probe * 100 >= all {
+            if in_probe >= FEWEST && in_probe >= all / 100 {
                 let share = share(samples, in_probe, all);
                 rows.push(Row { share, event, place: PROBE.to_owned(), ..Row::default() });
             }
@@ -216,7 +216,7 @@ fn roots(snapshot: &Snapshot) -> Vec<String> {
 const ROOTS: usize = 64;
 
 /// The place of samples in entry and exit of marks.
-const PROBE: &str = "perfmark's probe; the lines have shares of the rest";
+const PROBE: &str = "perfmark's probe (the lines have shares of the other samples)";
 
 /// Follows a function that the program's author cannot mark.
 const NO_CALLER: &str = "no known caller to mark";
@@ -296,7 +296,7 @@ mod tests {
             "41 % ± 3  src/main.rs:12",
             "41 % ± 3  src/main.rs:14",
             "14 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
-            "31 % ± 3  perfmark's probe; the lines have shares of the rest",
+            "31 % ± 3  perfmark's probe (the lines have shares of the other samples)",
         ];
         assert_eq!(lines(&sample::sampled_in_probe(), "parse_line"), expected);
     }

@@ -37,8 +37,35 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
 #[cfg(feature = "html")]
 pub(super) fn biased(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let all = snapshot.sampled().iter().zip(events(snapshot.sampled()));
-    let biased = all.filter(|(samples, _)| samples.is_biased());
-    biased.filter_map(|(samples, event)| Some(of_event(&event, of_one(samples).first()?)))
+    all.flat_map(|(samples, event)| {
+        let why = [lost(samples).filter(|_| samples.is_lossy()), missing(samples)];
+        why.into_iter().flatten().map(move |sentence| of_event(&event, &sentence))
+    })
+}
+
+/// Flags the shares of samples of which others are missing.
+fn flagged() -> String {
+    format!("; shares have the flag {ESTIMATE}, because the remaining samples may be biased")
+}
+
+/// The samples that the kernel could not write.
+fn lost(samples: &Samples) -> Option<String> {
+    let percent = percent(samples.lost, samples.lost.saturating_add(samples.taken()));
+    let flagged = if samples.is_lossy() { flagged() } else { String::new() };
+    (samples.lost > 0).then(|| format!("{} lost ({percent:.1} %){flagged}", were(samples.lost, "sample")))
+}
+
+/// The samples that were never taken.
+fn missing(samples: &Samples) -> Option<String> {
+    let (missing, expected) = (samples.missing()?, samples.expected()?);
+    Some(format!(
+        "{} of {} that the CPU time in user mode should have are missing ({:.0} %): of threads that ended soon or \
+         could not be sampled, or because the kernel was late{}",
+        exact(missing),
+        counted(expected, "sample"),
+        percent(missing, expected),
+        flagged()
+    ))
 }
 
 fn of_event(event: &str, sentence: &str) -> String {
@@ -97,25 +124,7 @@ fn percent(part: u64, all: u64) -> f64 {
 fn of_one(samples: &Samples) -> Vec<String> {
     /// In percent.
     const MANY_UNATTRIBUTED: f64 = 5.0;
-    let mut lacks = Vec::new();
-    if samples.lost > 0 {
-        let percent = percent(samples.lost, samples.lost.saturating_add(samples.taken()));
-        let flagged = if samples.is_biased() {
-            format!("; shares have the flag {ESTIMATE}, because the remaining samples may be biased")
-        } else {
-            String::new()
-        };
-        lacks.push(format!("{} lost ({percent:.1} %){flagged}", were(samples.lost, "sample")));
-    }
-    if let Some(expected) = samples.uncovered() {
-        lacks.push(format!(
-            "{} of {} were taken ({:.0} %), by the CPU time in user mode: threads ended before their first one, or the \
-             kernel was late; shares have the flag {ESTIMATE}",
-            exact(samples.taken()),
-            counted(expected, "sample"),
-            percent(samples.taken(), expected)
-        ));
-    }
+    let mut lacks: Vec<String> = lost(samples).into_iter().chain(missing(samples)).collect();
     if samples.throttled > 0 {
         let times = counted(samples.throttled, "time");
         lacks.push(format!("the kernel paused sampling {times}, because there were too many samples"));
@@ -195,9 +204,17 @@ mod tests {
         // 487 samples of 99 a second were taken.
         let of_ms = |ms: u64| lacks_of(|samples| samples.user_ns = ms * 1_000_000).concat();
         assert_eq!([of_ms(0), of_ms(5_000), of_ms(5_600)], [""; 3]);
-        let expected = "487 of 594 samples were taken (82 %), by the CPU time in user mode: threads ended before their \
-                        first one, or the kernel was late; shares have the flag ≈";
+        let expected = "107 of 594 samples that the CPU time in user mode should have are missing (18 %): of threads \
+                        that ended soon or could not be sampled, or because the kernel was late; shares have the flag \
+                        ≈, because the remaining samples may be biased";
         assert_eq!(of_ms(6_000), expected);
+        let with_one_lost = lacks_of(|samples| (samples.user_ns, samples.lost) = (6_000_000_000, 1));
+        assert_eq!(with_one_lost[0], "1 sample was lost (0.2 %)");
+        assert!(with_one_lost[1].starts_with("106 of 594 samples"), "{with_one_lost:?}");
+        let of_kernel = |samples: &mut Samples| {
+            (samples.user_ns, samples.event) = (6_000_000_000, "cpu-clock:k".to_owned());
+        };
+        assert_eq!(lacks_of(of_kernel), [""; 0]);
     }
 
     #[test]

@@ -113,6 +113,12 @@ impl RecordingSettings {
                 Err("this build of perfmark cannot sample: enable its feature `sampling`; taking no samples".to_owned())
             }
         });
+        #[cfg(feature = "sampling")]
+        let sampling = environment.parsed("PERFMARK_SAMPLE", sampling).flatten();
+        #[cfg(feature = "sampling")]
+        if let Some(warning) = sampling.as_ref().and_then(SampleSettings::warning) {
+            environment.report(format!("PERFMARK_SAMPLE: {warning}"));
+        }
         Self {
             on: on.unwrap_or(default.on),
             events,
@@ -120,7 +126,7 @@ impl RecordingSettings {
             budget: environment.parsed("PERFMARK_BUDGET", budget),
             has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
             #[cfg(feature = "sampling")]
-            sampling: environment.parsed("PERFMARK_SAMPLE", sampling).flatten(),
+            sampling,
             read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
         }
     }
@@ -181,6 +187,14 @@ mod tests {
         assert_eq!(settings.events, Some(vec![faults, EventSpec::Time, misses]));
         assert_eq!(settings.read, ReadMode::Syscall);
         assert_eq!(settings.budget, Budget::percent(0.5).ok());
+    }
+
+    #[cfg(feature = "sampling")]
+    #[test]
+    fn a_rate_that_makes_the_program_slow_is_announced_and_used() {
+        let (settings, said) = parse(&[("PERFMARK_SAMPLE", "cpu-clock:10007")]);
+        assert!(settings.sampling.is_some());
+        assert!(said.concat().starts_with("PERFMARK_SAMPLE: up to 99,930 samples a second"), "{said:?}");
     }
 
     #[test]

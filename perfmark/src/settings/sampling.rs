@@ -93,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
 }
 
 impl SampleSettings {
-    /// Refuses an event that is named twice, and rates that the kernel does not keep.
+    /// Refuses an event that is named twice, and periods that the kernel does not keep.
     pub(crate) fn check(&self) -> Result<(), String> {
         let events = &self.events;
         let is_again = |n: usize| events[..n].iter().any(|known| known.event == events[n].event);
@@ -116,7 +116,7 @@ impl SampleSettings {
     }
 }
 
-/// On a virtual machine, a sample made its thread 22 µs slower (`benches/records/2026-11-25.md`).
+/// On a virtual machine, 997 samples a second made calls 2.2 % slower (`benches/records/2026-11-25.md`).
 const MANY: u64 = 4_500;
 
 impl SampledEvent {

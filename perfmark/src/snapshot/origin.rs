@@ -1,5 +1,7 @@
 //! Where a crate comes from, by the path of its source files.
 
+use std::path::Path;
+
 use super::samples::Frame;
 
 /// Whether the source file, as `file!()` has it, is of a crate that was downloaded: from a registry, a git repository,
@@ -9,6 +11,12 @@ use super::samples::Frame;
 /// If it is not certain, the file counts as the program's own.
 pub(crate) fn is_downloaded(file: &str) -> bool {
     is_in_cargo_home(file) || is_vendored_with(file, file!())
+}
+
+/// Whether its source is a Rust file.
+pub(crate) fn is_rust_file(frame: &Frame) -> bool {
+    let end = frame.file.as_deref().and_then(|file| Path::new(file).extension());
+    end.is_some_and(|end| end == "rs")
 }
 
 /// Whether the function is one of the standard library, or of the crates that it contains.
@@ -25,8 +33,22 @@ pub(crate) fn is_perfmark(frame: &Frame) -> bool {
     let function = frame.function.trim_start_matches('<');
     let is_named = function.starts_with("perfmark::") || function.starts_with("perfmark_rdpmc::");
     // Inlined functions may have no path.
-    let is_in = |file: &str| file.contains("/perfmark/src/") || file.contains("/perfmark-rdpmc/src/");
-    is_named || frame.file.as_deref().is_some_and(is_in)
+    is_named || frame.file.as_deref().is_some_and(is_in_perfmark)
+}
+
+/// Whether it is a file of these crates that calls execute: `perfmark/src/recording/…`, or below `perfmark-0.1.0`. A
+/// program may be in a folder with that name, too.
+fn is_in_perfmark(file: &str) -> bool {
+    let parts: Vec<&str> = parts(file).collect();
+    let is = |folder: &str, name: &str| {
+        let version = folder.strip_prefix(name).map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+        version.is_some_and(|version| version.is_empty() || version.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    parts.windows(3).any(|parts| match *parts {
+        [folder, "src", "recording" | "platform" | "macros"] => is(folder, "perfmark"),
+        [folder, "src", _] => is(folder, "perfmark-rdpmc"),
+        _ => false,
+    })
 }
 
 /// Whether cargo downloaded the file to `registry/src/<host>-<hash>` or `git/checkouts/<repository>-<hash>` of its
@@ -79,7 +101,7 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_downloaded, is_in_cargo_home, is_vendored_with};
+    use super::{is_downloaded, is_in_cargo_home, is_in_perfmark, is_vendored_with};
 
     #[test]
     fn crates_of_a_registry_or_of_git_are_downloaded() {
@@ -96,6 +118,28 @@ mod tests {
             "parser-0123456789abcdef/1a2b3c4/parser/src/lib.rs",
         ] {
             assert!(is_downloaded(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_calls_execute_is_perfmarks_wherever_it_was_compiled() {
+        for file in [
+            "/home/me/perfmark/perfmark/src/recording/recorder/hooks/fast.rs",
+            "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/perfmark-0.1.0/src/recording/start.rs",
+            "vendor/perfmark-rdpmc-0.1.0/src/counter.rs",
+            "vendor/perfmark/src/macros/private/mod.rs",
+            r"C:\perfmark-rdpmc\src\clock.rs",
+        ] {
+            assert!(is_in_perfmark(file), "{file}");
+        }
+        for file in [
+            "/home/me/perfmark/src/main.rs",
+            "/home/me/perfmark/src/parser/mod.rs",
+            "perfmark/examples/shares.rs",
+            "perfmark-tools/src/recording/mod.rs",
+            "recording/mod.rs",
+        ] {
+            assert!(!is_in_perfmark(file), "{file}");
         }
     }
 

@@ -33,7 +33,8 @@ pub struct Samples {
     /// The number of threads that ended before perfmark could sample them.
     pub threads_too_short: u64,
     /// The CPU time of all threads in user mode while the program was sampled, in nanoseconds, as the kernel estimates
-    /// it. 0 if it is unknown.
+    /// it, without perfmark's own threads. 0 if it is unknown, as after [`retain`](crate::Snapshot::retain) removed
+    /// samples.
     #[cfg_attr(feature = "serde", serde(default))]
     pub user_ns: u64,
     /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.

@@ -15,7 +15,8 @@ use super::threads::{self, has_open_calls};
 use super::totals::Totals;
 use crate::platform::descriptors;
 use crate::platform::per_process::PerProcess;
-use crate::platform::usage::{ProcessUsage, process_usage};
+use crate::platform::signals::background::own_user_ns;
+use crate::platform::usage::process_usage;
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::sampling::SampleSettings;
@@ -51,17 +52,23 @@ pub(super) struct Sampling {
     /// The threads that could have no ring, and why the first one has none.
     pub(super) refused: BTreeSet<u32>,
     pub(super) why_refused: Option<String>,
-    /// The process's CPU time in user mode while it was sampled, until the sampling was stopped; and when it started.
+    /// The program's CPU time in user mode while it was sampled, until sampling was stopped; and that before it was
+    /// started.
     user_ns: u64,
-    started: Option<ProcessUsage>,
+    before_ns: Option<u64>,
 }
 
 impl Sampling {
-    /// The process's CPU time in user mode while it was sampled.
+    /// The program's CPU time in user mode while it was sampled.
     pub(super) fn user_ns(&self) -> u64 {
-        let going_on = self.started.and_then(|before| Some(process_usage()?.since(before).user_ns));
+        let going_on = self.before_ns.and_then(|before| program_user_ns()?.checked_sub(before));
         self.user_ns + going_on.unwrap_or(0)
     }
+}
+
+/// The CPU time in user mode of all threads but perfmark's own.
+fn program_user_ns() -> Option<u64> {
+    Some(process_usage()?.user_ns.saturating_sub(own_user_ns()))
 }
 
 /// What the collector has to know for its next round.
@@ -132,11 +139,11 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
         let totals = settings.events.iter().map(|_| Totals::default()).collect();
         let settings = settings.clone();
         let refused = BTreeSet::new();
-        let sampling = Sampling { settings, samplers, totals, refused, why_refused: None, user_ns: 0, started: None };
+        let sampling = Sampling { settings, samplers, totals, refused, why_refused: None, user_ns: 0, before_ns: None };
         state.samplings.push(sampling);
         state.samplings.len() - 1
     };
-    state.samplings[number].started = process_usage();
+    state.samplings[number].before_ns = program_user_ns();
     let number = u8::try_from(number + 1).unwrap_or(u8::MAX);
     // Another look at all threads.
     state.tasks = Tasks::default();
@@ -169,7 +176,7 @@ pub(crate) fn disable() -> bool {
         }
     }
     if let Some(sampling) = usize::from(number).checked_sub(1).and_then(|at| state.samplings.get_mut(at)) {
-        (sampling.user_ns, sampling.started) = (sampling.user_ns(), None);
+        (sampling.user_ns, sampling.before_ns) = (sampling.user_ns(), None);
     }
     state.read(true);
     number != 0

@@ -223,6 +223,7 @@ function drawTable({ keepsPlace = false } = {}) {
     else head.removeAttribute("aria-sort");
   }
   byId("order").value = state.sort;
+  byId("reverse").textContent = state.isDown ? "↓" : "↑";
   const range = state.event === undefined ? undefined : rangeOfEvent(state.event);
   const [low, high] = range ? [range.low, range.high].map((value) => shown(integer(value, unitOf(state.event)))) : [];
   const ofAxis = range && !state.showsAllEvents ? `, from ${low} to ${high}` : "";
@@ -251,6 +252,7 @@ function setUpTable() {
     if (column.order) byId("order").append(make("option", { value: column.id }, column.head));
   }
   byId("order").addEventListener("change", ({ target }) => sortBy(COLUMNS.find(({ id }) => id === target.value)));
+  byId("reverse").addEventListener("click", () => sortBy(COLUMNS.find(({ id }) => id === state.sort)));
   let isScheduled = false;
   byId("scroller").addEventListener("scroll", () => {
     if (isScheduled || !view.isVirtual) return;

@@ -27,7 +27,7 @@ use crate::snapshot::path::outside_brackets;
 /// | `off`, `on` | all marks except those that other directives name |
 /// | `app::hot=every:64` | one call in 64 is measured, as with the mark's own `every = 64` |
 /// | `app::io=time+page-faults` | these events, instead of the mark's own |
-/// | `app::short=fence` | calls do not overlap with their neighbours, as with the mark's own [`fence`](crate::perfmark) |
+/// | `app::short=fence` | calls do not overlap with their neighbours, as by the mark's own [`fence`](crate::perfmark) |
 /// | `app::hot=on+every:64+cycles` | several settings |
 ///
 /// A pattern is compared with the function's path, such as `app::parser::Tree<u8>::insert`. If the mark has another
@@ -44,8 +44,8 @@ use crate::snapshot::path::outside_brackets;
 ///
 /// A directive with a pattern turns its marks on, unless it or another one for them says `off`. Each setting (`on` or
 /// `off`, `every`, events) is that of the longest pattern that matches and has it, and of equally long ones the last:
-/// `app=every:64,app::hot=every:1024,app::hot::cold=off`. `on`, `off` and `*` come before all patterns. Nothing takes
-/// `fence` away.
+/// `app=every:64,app::hot=every:1024,app::hot::cold=off`. `on`, `off` and `*` come before all patterns. No directive
+/// removes `fence`.
 ///
 /// ```standalone_crate
 /// use perfmark::Filter;
@@ -78,7 +78,7 @@ pub(crate) struct Settings {
     pub(crate) every: Option<u32>,
     /// Names of events, as the user wrote them.
     pub(crate) events: Option<Vec<String>>,
-    /// Whether calls have a fence at both ends.
+    /// Whether calls have a fence at entry and exit.
     pub(crate) is_fenced: bool,
 }
 
@@ -96,8 +96,8 @@ impl std::error::Error for FilterError {}
 
 /// Why [`set_filter`](crate::set_filter) left some marks as they were: their number, and what to do.
 ///
-/// All marks share 8,192 slots for settings of events and `every`. Turning marks on and off takes no slot, and neither
-/// do settings that a mark had before.
+/// All marks share 8,192 slots for settings of events, `every` and `fence`. Turning marks on and off takes no slot, and
+/// neither do settings that a mark had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFilterError {
     marks: usize,

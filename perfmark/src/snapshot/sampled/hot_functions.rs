@@ -2,12 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::marked_functions::MarkKeys;
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
-use crate::snapshot::origin::{is_downloaded, is_perfmark, is_standard};
+use crate::snapshot::origin::{is_downloaded, is_perfmark, is_rust_file, is_standard};
 use crate::snapshot::path::{bare, end, readable, starts};
 use crate::snapshot::samples::{Frame, SampledStack, Samples};
 
@@ -93,8 +92,7 @@ const DERIVED: [&str; 5] = ["clone", "cmp", "eq", "ne", "partial_cmp"];
 
 /// Whether the function is one that the program's author can mark.
 fn can_be_marked(frame: &Frame) -> bool {
-    let is_rust = |file: &&str| Path::new(file).extension().is_some_and(|end| end == "rs");
-    let Some(file) = frame.file.as_deref().filter(is_rust) else { return false };
+    let Some(file) = frame.file.as_deref().filter(|_| is_rust_file(frame)) else { return false };
     let is_derived = || DERIVED.contains(&end(&bare(&frame.function), 1));
     !is_standard(frame) && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
 }
@@ -198,7 +196,7 @@ mod tests {
     fn libraries_perfmark_and_derived_methods_are_no_functions_to_mark() {
         for (function, file) in [
             ("perfmark::recording::begin", "/home/me/vendor/perfmark-0.1.0/src/recording.rs"),
-            ("begin", "/home/me/perfmark/perfmark/src/recording.rs"),
+            ("begin", "/home/me/perfmark/perfmark/src/recording/mod.rs"),
             ("<perfmark_rdpmc::Page as core::ops::Drop>::drop", "/home/me/perfmark-rdpmc/src/page.rs"),
             ("hashbrown::map::make_hash", "/rust/deps/hashbrown-0.16.1/src/map.rs"),
             ("core::fmt::write", "/home/me/.rustup/toolchains/x/lib/rustlib/src/rust/library/core/src/fmt/mod.rs"),

@@ -137,18 +137,25 @@ impl Samples {
         self.paths_of(mark).map(|path| path.samples).fold(0, u64::saturating_add)
     }
 
-    /// Whether so many samples were lost or never taken, more than 5 %, that the others may be no fair selection.
+    /// Whether so many samples are missing that the others may be no fair selection: more than 5 % were lost, or more
+    /// than a tenth of those that were [`expected`](Self::expected) were never taken.
     #[must_use]
     pub fn is_biased(&self) -> bool {
-        let all = u128::from(self.lost) + u128::from(self.taken());
-        u128::from(self.lost) * 20 > all || self.uncovered().is_some()
+        self.is_lossy() || self.missing().is_some()
     }
 
-    /// The number of samples that the threads' CPU time in user mode would have, at the rate that was set. `None` if
-    /// the event is not `cpu-clock` or `task-clock`, or if the time is unknown.
+    /// Whether more than 5 % were lost.
+    pub(crate) fn is_lossy(&self) -> bool {
+        let all = u128::from(self.lost) + u128::from(self.taken());
+        u128::from(self.lost) * 20 > all
+    }
+
+    /// The number of samples that the CPU time in user mode would have at the rate that was set. `None` if the event is
+    /// not `cpu-clock` or `task-clock` in user mode, or if the time is unknown.
     #[must_use]
     pub fn expected(&self) -> Option<u64> {
-        let is_clock = ["cpu-clock", "task-clock"].contains(&&*self.event);
+        let event = self.event.strip_suffix(":u").unwrap_or(&self.event);
+        let is_clock = ["cpu-clock", "task-clock"].contains(&event);
         let user_ns = u128::from(self.user_ns);
         let samples = match (self.period, self.frequency) {
             (Some(period), _) => user_ns / u128::from(period.max(1)),
@@ -157,12 +164,13 @@ impl Samples {
         u64::try_from(samples).ok().filter(|_| is_clock && user_ns > 0)
     }
 
-    /// The samples that were expected, if a part of them was neither taken nor lost: more than a tenth, and more than
-    /// three standard deviations. The kernel finds both numbers at moments.
-    #[must_use]
-    pub(crate) fn uncovered(&self) -> Option<u64> {
-        let expected = self.expected()?;
-        let missing = expected.saturating_sub(self.taken().saturating_add(self.lost)) as f64;
-        (missing > (expected as f64 / 10.0).max(3.0 * (expected as f64).sqrt())).then_some(expected)
+    /// The number of expected samples that were neither taken nor lost, if they are more than a tenth, and more than
+    /// chance: the kernel estimates the time by its timer, 100 times a second or more.
+    pub(crate) fn missing(&self) -> Option<u64> {
+        const ENOUGH_NS: u64 = 1_000_000_000;
+        let expected = self.expected().filter(|_| self.user_ns >= ENOUGH_NS)?;
+        let missing = expected.saturating_sub(self.taken().saturating_add(self.lost));
+        let chance = 3.0 * (expected as f64).sqrt();
+        (missing as f64 > (expected as f64 / 10.0).max(chance)).then_some(missing)
     }
 }

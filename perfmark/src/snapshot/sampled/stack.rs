@@ -1,6 +1,6 @@
 //! The functions that a sampled stack consists of.
 
-use crate::snapshot::origin::{is_perfmark, is_standard};
+use crate::snapshot::origin::{is_perfmark, is_rust_file, is_standard};
 use crate::snapshot::samples::{Frame, Location, SampledStack, Samples};
 
 /// A function in a stack.
@@ -16,11 +16,14 @@ pub struct StackFrame<'a> {
     pub frame: Option<&'a Frame>,
 }
 
-/// Whether perfmark was executed, or what it calls in libraries. `own` is the position of the marked function.
+/// Whether perfmark was executed, or what it calls in the standard library and in libraries of other languages. `own`
+/// is the position of the marked function.
 pub(crate) fn is_probe(frames: &[StackFrame<'_>], own: Option<usize>) -> bool {
     let inside = &frames[..own.unwrap_or(frames.len())];
-    let executed = inside.iter().filter_map(|at| at.frame).find(|frame| !is_standard(frame));
-    executed.is_some_and(is_perfmark)
+    // Rust's functions have paths, also where their files are unknown.
+    let is_rust = |frame: &Frame| frame.function.contains("::") || is_rust_file(frame);
+    let mut executed = inside.iter().filter_map(|at| at.frame).filter(|frame| is_rust(frame) && !is_standard(frame));
+    executed.next().is_some_and(is_perfmark)
 }
 
 impl SampledStack {

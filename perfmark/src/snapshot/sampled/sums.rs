@@ -160,7 +160,12 @@ impl Samples {
     /// Keeps the samples of the marks that have a new index, and those outside of all marks.
     pub(in crate::snapshot) fn retain(&mut self, indices: &[Option<usize>]) {
         let index = |mark: usize| at(indices, mark);
+        let before = self.paths.len();
         self.paths.retain(|path| path.marks.last().is_none_or(|&mark| index(mark).is_some()));
+        if self.paths.len() < before {
+            // That of these samples is not known.
+            self.user_ns = 0;
+        }
         for path in &mut self.paths {
             path.marks.retain(|&mark| index(mark).is_some());
         }
@@ -275,6 +280,20 @@ mod tests {
         assert_eq!(paths(samples), [path(&[1], &[(&[(LIB, 16)], 10)])]);
         assert_eq!(samples.taken(), 11);
         assert_eq!(samples.locations.len(), 1, "other addresses have no samples");
+    }
+
+    #[test]
+    fn the_time_that_should_have_samples_is_added_and_subtracted_and_unknown_for_a_part_of_the_samples() {
+        let mut other = one();
+        other.samples[0].user_ns = 5;
+        let mut both = other.clone();
+        both.merge(&other);
+        assert_eq!(only(&both).user_ns, 10);
+        assert_eq!(only(&Snapshot { wall_ns: 1, ..both.clone() }.since(&other)).user_ns, 5);
+        both.retain(|_| true);
+        assert_eq!(only(&both).user_ns, 10);
+        both.retain(|mark| mark.name != "a");
+        assert_eq!(only(&both).user_ns, 0);
     }
 
     #[test]

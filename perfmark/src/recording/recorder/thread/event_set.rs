@@ -325,12 +325,12 @@ impl<'a> SetEvent<'a> {
 
     /// Stores the time off the CPU at entry, if the event depends on it.
     fn begin_off_cpu(self, frame: FrameRef) {
-        let (ticks, off_cpu) = match &self.slot().source {
-            Source::OnCpu(switches) => (frame.raw(self.n).get(), OffCpuKind::All.cell(switches)),
-            Source::OffCpu { switches, kind } => (0, kind.cell(switches)),
+        let parts = match &self.slot().source {
+            Source::OnCpu(switches) => [frame.raw(self.n).get(), 0, OffCpuKind::All.cell(switches).get(), 0],
+            Source::OffCpu { switches, kind } => [kind.cell(switches).get(), 0, 0, 0],
             Source::Ticks | Source::Suspended | Source::Counter { .. } => return,
         };
-        frame.set_region(self.n, Region::from_parts([ticks, 0, off_cpu.get(), 0]));
+        frame.set_region(self.n, Region::from_parts(parts));
     }
 
     #[inline(never)]
@@ -339,7 +339,10 @@ impl<'a> SetEvent<'a> {
             Source::Ticks | Source::OnCpu(_) => self.ticks_until(clock::ticks(), frame),
             // A call of one poll. See `poll` for others.
             Source::Suspended => Some(0),
-            Source::OffCpu { switches, kind } => self.off_cpu_since_entry(frame, kind.cell(switches)),
+            Source::OffCpu { switches, kind } => {
+                let [begun, lock, ..] = frame.region(self.n).parts();
+                (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
+            }
             Source::Counter { .. } => None,
         }
     }
@@ -349,12 +352,10 @@ impl<'a> SetEvent<'a> {
         // Ticks run backwards on CPUs whose tick counters differ. That is no time.
         let ticks = now.checked_sub(frame.raw(self.n).get())?;
         let Source::OnCpu(switches) = &self.slot().source else { return Some(ticks) };
-        start::on_cpu(ticks, self.off_cpu_since_entry(frame, OffCpuKind::All.cell(switches))?)
-    }
-
-    /// The time off the CPU since entry. `None` if records of context switches were lost.
-    fn off_cpu_since_entry(self, frame: FrameRef, off_cpu: &Cell<u64>) -> Option<u64> {
-        let [_, lock, before, _] = frame.region(self.n).parts();
-        (lock != Region::NOT_BEGUN).then(|| off_cpu.get() - before)
+        let [_, lock, off, _] = frame.region(self.n).parts();
+        if lock == Region::NOT_BEGUN {
+            return None;
+        }
+        start::on_cpu(ticks, OffCpuKind::All.cell(switches).get() - off)
     }
 }
