@@ -51,6 +51,14 @@ fn samples_are_folded_stacks() {
     assert_eq!(stacks, format!("{outside}{expected}"));
     let only = stdout(&["report", "--format", "folded-samples", "--marks", "parse", &file], 0);
     assert_eq!(only, format!("{outside}parse 4\nparse;core::str::find,_x 5\nparse;libc.so.6+0x1c0 1\n"));
+    let mut hostile = sampled();
+    hostile.samples[0].frames.iter_mut().for_each(|frame| frame.function = "\u{202e}turned\u{1b}[31m".into());
+    let file = folder.report("hostile.json", &hostile);
+    for format in ["folded-samples", "firefox", "pprof"] {
+        let written = answer(&["report", "--format", format, &file], 0).stdout;
+        let has = |text: &str| written.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(!has("\u{202e}") && !has("\u{1b}") && has("turned"), "{format}");
+    }
 }
 
 fn stacks_that_do_not_reach_their_mark() {
