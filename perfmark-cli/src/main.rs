@@ -9,6 +9,7 @@ mod file;
 mod output;
 mod samples;
 mod report;
+mod mark;
 mod diff;
 mod run;
 mod doctor;
@@ -34,6 +35,8 @@ struct CommandLine {
 enum Command {
     Report(report::Arguments),
     Diff(diff::Arguments),
+    Mark(mark::Arguments),
+    Unmark(mark::Unmark),
     Run(run::Arguments),
     Doctor(doctor::Arguments),
     Events(events::Arguments),
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
     let done = match CommandLine::parse().command {
         Command::Report(arguments) => report::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
+        Command::Mark(arguments) => mark::run(&arguments),
+        Command::Unmark(arguments) => mark::unmark(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),

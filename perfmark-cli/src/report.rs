@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
 use perfmark::symbols::Symbols;
-use perfmark::text::{counted, sanitize};
-use perfmark::{Filter, Format, FormatError, Report, Snapshot, Sort};
+use perfmark::text::{counted, sanitize, share_of_samples};
+use perfmark::{Filter, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
 use crate::output::{self, Destination};
 use crate::reports::{self, Merged};
@@ -29,6 +29,10 @@ pub(crate) struct Arguments {
     /// Merge all reports; this is the default
     #[arg(long, conflicts_with = "each")]
     merge: bool,
+    /// Print only where to put further marks, by the samples: at most five places, for `perfmark mark`. Their shares
+    /// and names are on stderr
+    #[arg(long, conflicts_with_all = ["each", "format", "output"])]
+    suggest: bool,
 }
 
 fn top(number: &str) -> Result<usize, String> {
@@ -252,6 +256,37 @@ impl<'a> Gathered<'a> {
     }
 }
 
+impl Gathered<'_> {
+    /// Prints the places of functions to mark.
+    fn suggest(mut self) -> Result<(), String> {
+        /// As in a table.
+        const MOST: usize = 5;
+        const FEWEST: u64 = 5;
+        let Some((_, all)) = self.shown.pop() else { return Ok(()) };
+        let mut snapshot = all.finish();
+        self.options.name(&mut snapshot);
+        let Some(samples) = snapshot.samples.first() else {
+            return Err("--suggest: the report has no samples; PERFMARK_SAMPLE=99 takes some".into());
+        };
+        if !samples.has_names() {
+            return Err("--suggest: the samples have no names; add --symbols".into());
+        }
+        let mut functions = snapshot.functions_to_mark(samples);
+        functions.retain(|function| function.samples >= FEWEST);
+        functions.truncate(MOST);
+        if functions.is_empty() {
+            output::say(&format!("no function without a mark has {FEWEST} samples"));
+        }
+        for HotFunction { frame, samples: part, .. } in functions {
+            let (Some(file), Some(line)) = (frame.file, frame.line) else { continue };
+            let share = share_of_samples(part, samples.taken());
+            output::say(&format!("{share} of all samples: {}", sanitize(&frame.function)));
+            output::print(&format!("{}:{line}\n", sanitize(&file)))?;
+        }
+        Ok(())
+    }
+}
+
 /// Checks that the filter turns on at least one of the marks.
 pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
     filter: Option<&Filter>,
@@ -279,6 +314,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             all.add(name, snapshot);
         }
     }
-    all.show(&arguments.options.destination(Destination::Stdout))?;
+    if arguments.suggest {
+        all.suggest()?;
+    } else {
+        all.show(&arguments.options.destination(Destination::Stdout))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

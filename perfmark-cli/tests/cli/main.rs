@@ -22,6 +22,7 @@ mod gates;
 mod several_runs;
 mod programs;
 mod machine;
+mod marks;
 
 use std::env;
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         several_runs::TESTS,
         programs::TESTS,
         machine::TESTS,
+        marks::TESTS,
     ];
     support::run(tests.concat().into_iter().map(|(name, test)| support::trial(name, test)).collect(), &[])
 }

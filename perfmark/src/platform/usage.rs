@@ -60,7 +60,7 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
 }
 
 /// The CPU time in user mode of a thread of this process with this number, in nanoseconds. 0 if it is unknown.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(feature = "sampling", any(target_os = "linux", target_os = "android")))]
 pub(crate) fn thread_user_ns(thread: u32) -> u64 {
     /// `CPUCLOCK_VIRT | CPUCLOCK_PERTHREAD_MASK` of linux/posix-timers.h, whose clocks have numbers like this one.
     const USER_OF_THREAD: libc::clockid_t = 1 | 4;
@@ -79,7 +79,7 @@ pub(crate) fn thread_user_ns(thread: u32) -> u64 {
     u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).unwrap_or(0)
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
+#[cfg(all(feature = "sampling", not(any(target_os = "linux", target_os = "android"))))]
 pub(crate) fn thread_user_ns(_: u32) -> u64 {
     0
 }

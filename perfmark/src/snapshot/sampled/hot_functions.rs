@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::marked_functions::MarkKeys;
+use super::marked_functions::{MarkKeys, MarkedFunctions};
+use super::stack::is_probe;
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::origin::{is_downloaded, is_perfmark, is_rust_file, is_standard};
@@ -47,12 +48,43 @@ impl Snapshot {
     #[must_use]
     pub fn unmarked_functions(&self, samples: &Samples) -> Vec<HotFunction> {
         let can_be_marked: Vec<bool> = samples.frames.iter().map(can_be_marked).collect();
+        let stacks = samples.paths_of(None).flat_map(|path| &path.stacks);
+        let attributed = stacks.filter_map(|stack| Some((stack.attributed(samples, &can_be_marked)?, stack.samples)));
+        self.by_function(samples, &can_be_marked, attributed)
+    }
+
+    /// The functions that have samples, inside and outside of marks, and that the program's author can mark and has
+    /// not, the one with the most samples first. They show what to mark next.
+    ///
+    /// A sample counts for the innermost such function in its stack, as in
+    /// [`unmarked_functions`](Self::unmarked_functions), and inside a mark only for one that the marked function calls.
+    /// Samples without such a function count for none, and neither do those at entry and exit of marks.
+    #[must_use]
+    pub fn functions_to_mark(&self, samples: &Samples) -> Vec<HotFunction> {
+        let can_be_marked: Vec<bool> = samples.frames.iter().map(can_be_marked).collect();
+        let marked = MarkedFunctions::new(&self.marks, samples);
+        let stacks = samples.paths.iter().flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
+        let attributed = stacks.filter_map(|(path, stack)| {
+            let frames = stack.frames(samples);
+            let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
+            let mut inside = stack.frame_indices(samples).take(own.unwrap_or(frames.len())).flatten();
+            let innermost = inside.find(|&at| can_be_marked[at]).filter(|_| !is_probe(&frames, own));
+            Some((innermost?, stack.samples))
+        });
+        self.by_function(samples, &can_be_marked, attributed)
+    }
+
+    /// The functions of frames with samples, without those that have a mark.
+    fn by_function(
+        &self,
+        samples: &Samples,
+        can_be_marked: &[bool],
+        attributed: impl Iterator<Item = (usize, u64)>,
+    ) -> Vec<HotFunction> {
         let mut by_frame: BTreeMap<usize, u64> = BTreeMap::new();
-        for stack in samples.paths_of(None).flat_map(|path| &path.stacks) {
-            if let Some(frame) = stack.attributed(samples, &can_be_marked) {
-                let count = by_frame.entry(frame).or_default();
-                *count = count.saturating_add(stack.samples);
-            }
+        for (frame, samples) in attributed {
+            let count = by_frame.entry(frame).or_default();
+            *count = count.saturating_add(samples);
         }
         // Each with the samples of its hottest line. Functions of one name are distinct by their files.
         let mut functions: BTreeMap<(String, Option<&str>), (u64, HotFunction)> = BTreeMap::new();

@@ -27,6 +27,16 @@ pub(crate) fn is_probe(frames: &[StackFrame<'_>], own: Option<usize>) -> bool {
 }
 
 impl SampledStack {
+    /// The index of each of its [`frames`](Self::frames) in [`Samples::frames`].
+    pub(crate) fn frame_indices<'a>(&'a self, samples: &'a Samples) -> impl Iterator<Item = Option<usize>> + 'a {
+        let locations = self.locations.iter().filter_map(|&at| samples.locations.get(at));
+        locations.flat_map(|location| {
+            let named = location.frames.iter().copied().filter(|&at| at < samples.frames.len());
+            let unnamed = named.clone().next().is_none().then_some(None);
+            named.map(Some).chain(unnamed)
+        })
+    }
+
     /// The functions of the stack, with those that are inlined, the innermost first.
     #[must_use]
     pub fn frames<'a>(&self, samples: &'a Samples) -> Vec<StackFrame<'a>> {

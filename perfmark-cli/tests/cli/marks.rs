@@ -1,0 +1,82 @@
+//! Putting marks into source files, and what samples suggest to mark.
+
+use std::fs;
+
+use perfmark::{Samples, Snapshot};
+
+use super::command::{assert_contains, stderr, stdout};
+use super::sample::{Folder, frame, location, module, path, report};
+
+pub(super) const TESTS: &[(&str, fn())] = &[
+    ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
+    ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
+    ("samples_suggest_which_functions_to_mark", samples_suggest_which_functions_to_mark),
+];
+
+const SOURCE: &str = "fn run() {\n    parse();\n}\n\nfn parse() {}\nconst fn size() -> u8 {\n    1\n}\n";
+
+fn a_function_is_marked_and_unmarked() {
+    let folder = Folder::new("cli-mark");
+    let file = folder.0.join("main.rs").to_str().expect("UTF-8").to_owned();
+    fs::write(&file, SOURCE).expect("written");
+    let read = || fs::read_to_string(&file).expect("there");
+    let at = |line: u32| format!("{file}:{line}");
+    assert_eq!(stdout(&["mark", &at(2), &at(5)], 0), "2 new marks in 1 file\n");
+    let line = "#[perfmark::perfmark] // perfmark mark\n";
+    assert_eq!(
+        read(),
+        SOURCE.replace("fn run", &format!("{line}fn run")).replace("fn parse", &format!("{line}fn parse"))
+    );
+    for (line, why) in [(3, "`run` has a mark"), (9, "`size` is a const fn"), (5, "no function there")] {
+        assert_contains(&stderr(&["mark", &at(line)], 1), &[why]);
+    }
+    assert_contains(&stderr(&["mark", &file], 2), &["expected a file and a line, such as src/tokens.rs:12"]);
+    assert_contains(&stderr(&["mark", "no/such.rs:1"], 2), &["reading no/such.rs: No such file"]);
+    assert_eq!(stdout(&["unmark", &file], 0), "2 marks removed from 1 file\n");
+    assert_eq!(read(), SOURCE);
+    fs::write(&file, "fn run( {}").expect("written");
+    assert_contains(&stderr(&["mark", &at(1)], 2), &["not valid Rust: line 1: "]);
+}
+
+fn all_functions_of_a_folder_are_marked() {
+    let folder = Folder::new("cli-mark-all");
+    let [source, target] = ["src/deep", "target"].map(|name| folder.0.join(name));
+    for folder in [&source, &target] {
+        fs::create_dir_all(folder).expect("made");
+        fs::write(folder.join("main.rs"), SOURCE).expect("written");
+    }
+    fs::write(folder.0.join("Cargo.toml"), "[package]\nname = \"app\"\n").expect("written");
+    let all = folder.0.to_str().expect("UTF-8");
+    assert_contains(
+        &stderr(&["mark", "--all", all], 0),
+        &["Cargo.toml does not name perfmark; run `cargo add perfmark`"],
+    );
+    assert_eq!(fs::read_to_string(target.join("main.rs")).expect("there"), SOURCE);
+    assert_eq!(stdout(&["mark", "--all", all], 0), "0 new marks in 0 files\n");
+    assert_eq!(stdout(&["unmark", all], 0), "2 marks removed from 1 file\n");
+    assert_eq!(fs::read_to_string(source.join("main.rs")).expect("there"), SOURCE);
+}
+
+fn samples_suggest_which_functions_to_mark() {
+    let folder = Folder::new("cli-suggest");
+    let mut snapshot: Snapshot = report(&[("parse", 1_000), ("run", 2_000)]);
+    let mut samples = Samples::default();
+    (samples.event, samples.frequency) = ("cpu-clock".into(), Some(100));
+    samples.modules = vec![module("/no/such/app", None)];
+    let frame = |function, line| frame(function, "src/main.rs", line);
+    samples.frames = vec![frame("app::parse", 7), frame("app::unescape", 20), frame("app::load", 50), frame("main", 1)];
+    samples.locations = (0..4).map(|at| location(0, 16 * at as u64, &[at])).collect();
+    let [parse, unescape, load, main] = [0, 1, 2, 3];
+    samples.paths = vec![
+        path(&[], &[(&[load, main], 10), (&[main], 40)]),
+        // A marked function is no suggestion, and neither is its caller.
+        path(&[1, 0], &[(&[unescape, parse], 30), (&[parse, load], 100)]),
+    ];
+    snapshot.samples = vec![samples];
+    let file = folder.report("a.json", &snapshot);
+    assert_eq!(stdout(&["report", "--suggest", &file], 0), "src/main.rs:20\nsrc/main.rs:50\n");
+    assert_contains(&stderr(&["report", "--suggest", &file], 0), &["17 % ± 3 of all samples: app::unescape"]);
+    snapshot.samples.clear();
+    let without = folder.report("b.json", &snapshot);
+    assert_contains(&stderr(&["report", "--suggest", &without], 2), &["the report has no samples; PERFMARK_SAMPLE=99"]);
+}
