@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
     /// Merge all reports; this is the default
     #[arg(long, conflicts_with = "each")]
     merge: bool,
-    /// Print only where to put further marks, by the samples: at most five places, for `perfmark mark`. Their shares
-    /// and names are on stderr
-    #[arg(long, conflicts_with_all = ["each", "format", "output"])]
+    /// Print at most five functions to mark next, by their samples, as `FILE:LINE` for `perfmark mark`. Shares and
+    /// names are printed on stderr
+    #[arg(long, conflicts_with_all = ["each", "format", "output", "marks", "width", "top", "sort", "details", "event"])]
     suggest: bool,
 }
 
@@ -257,7 +257,7 @@ impl<'a> Gathered<'a> {
 }
 
 impl Gathered<'_> {
-    /// Prints the places of functions to mark.
+    /// Prints the locations of functions to mark, by the samples of the first event.
     fn suggest(mut self) -> Result<(), String> {
         /// As in a table.
         const MOST: usize = 5;
@@ -269,19 +269,30 @@ impl Gathered<'_> {
             return Err("--suggest: the report has no samples; PERFMARK_SAMPLE=99 takes some".into());
         };
         if !samples.has_names() {
-            return Err("--suggest: the samples have no names; add --symbols".into());
+            let why = match self.options.symbols {
+                None => "the samples have no names; add --symbols",
+                Some(_) => "the samples have no names, because no symbols were found",
+            };
+            return Err(format!("--suggest: {why}"));
         }
-        let mut functions = snapshot.functions_to_mark(samples);
-        functions.retain(|function| function.samples >= FEWEST);
-        functions.truncate(MOST);
-        if functions.is_empty() {
-            output::say(&format!("no function without a mark has {FEWEST} samples"));
+        if !samples.frames.iter().any(|frame| frame.file.is_some() && frame.line.is_some()) {
+            let remedy = "build the program with `debug = \"line-tables-only\"` in its profile";
+            return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
-        for HotFunction { frame, samples: part, .. } in functions {
-            let (Some(file), Some(line)) = (frame.file, frame.line) else { continue };
+        let functions = snapshot.functions_to_mark(samples).into_iter().filter(|function| function.samples >= FEWEST);
+        let located = |HotFunction { frame, samples, .. }: HotFunction| {
+            let location = format!("{}:{}", sanitize(&frame.file?), frame.line?);
+            Some((location, sanitize(&frame.function), samples)).filter(|(location, ..)| !location.starts_with('-'))
+        };
+        let found: Vec<_> = functions.filter_map(located).take(MOST).collect();
+        if found.is_empty() {
+            output::say(&format!("no function without a mark has at least {FEWEST} samples"));
+        }
+        let of = samples.rate();
+        for (location, function, part) in found {
             let share = share_of_samples(part, samples.taken());
-            output::say(&format!("{share} of all samples: {}", sanitize(&frame.function)));
-            output::print(&format!("{}:{line}\n", sanitize(&file)))?;
+            output::say(&format!("{share} of the samples of {of}: {function}"));
+            output::print(&format!("{location}\n"))?;
         }
         Ok(())
     }

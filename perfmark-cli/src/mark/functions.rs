@@ -1,10 +1,15 @@
 //! The functions of a source file, and where an attribute can be put.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+
+use proc_macro2::{Span, TokenStream, TokenTree};
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Block, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Signature, TraitItemFn, Visibility};
+use syn::{
+    AttrStyle, Attribute, Block, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Signature, TraitItemFn, Visibility,
+};
 
 /// A function with a body.
 pub(super) struct Function {
@@ -25,9 +30,27 @@ pub(super) fn functions(source: &str) -> Result<Vec<Function>, String> {
         let at = why.span().start();
         format!("line {}: {why}", at.line)
     })?;
-    let mut found = Found::default();
+    let mut found = Found { is_test: file.attrs.iter().any(is_for_tests), ..Found::default() };
     found.visit_file(&file);
     Ok(found.functions)
+}
+
+/// The offsets of the tokens `#`, which begin attributes; or why the source cannot be read.
+pub(super) fn hashes(source: &str) -> Result<BTreeSet<usize>, String> {
+    fn add(tokens: TokenStream, hashes: &mut BTreeSet<usize>) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => add(group.stream(), hashes),
+                TokenTree::Punct(punct) if punct.as_char() == '#' => {
+                    hashes.insert(punct.span().byte_range().start);
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    add(without_beginning(source).parse::<TokenStream>().map_err(|why| why.to_string())?, &mut found);
+    Ok(found)
 }
 
 /// The source, in which a byte order mark and a line `#!` are blanks, so that offsets stay.
@@ -47,18 +70,23 @@ struct Found {
     is_test: bool,
 }
 
+/// The place of a visibility, if there is one.
+fn visible(visibility: &Visibility) -> Option<Span> {
+    (!matches!(visibility, Visibility::Inherited)).then(|| visibility.span())
+}
+
 impl Found {
-    fn add(&mut self, attributes: &[Attribute], visibility: Option<&Visibility>, signature: &Signature, body: &Block) {
-        let visible = visibility.filter(|visibility| !matches!(visibility, Visibility::Inherited));
-        let start = visible.map_or_else(|| signature.span(), Spanned::span);
-        let first = attributes.first().map_or(start, Spanned::span);
+    /// Adds a function. `before` is the place of what stands between its attributes and its signature.
+    fn add(&mut self, attributes: &[Attribute], before: Option<Span>, signature: &Signature, body: &Block) {
+        let start = before.unwrap_or_else(|| signature.span());
+        let outer = attributes.iter().find(|attribute| matches!(attribute.style, AttrStyle::Outer));
+        let first = outer.map_or(start, Spanned::span);
         let has = |word: &str| attributes.iter().any(|attribute| names(attribute, word));
+        let is_naked = |attribute: &Attribute| attribute.path().is_ident("unsafe") && mentions(attribute, "naked");
         let obstacle = match () {
-            () if self.is_marked || has("perfmark") => Some("has a mark, or an item around it has"),
+            () if self.is_marked || has("perfmark") => Some("already has a mark, directly or from an item around it"),
             () if signature.constness.is_some() => Some("is a const fn, which the compiler may evaluate"),
-            () if has("naked") || attributes.iter().any(|attribute| mentions(attribute, "naked")) => {
-                Some("is naked: it has no entry or exit of its own")
-            }
+            () if has("naked") || attributes.iter().any(is_naked) => Some("is naked, without code of the compiler's"),
             () => None,
         };
         self.functions.push(Function {
@@ -66,16 +94,23 @@ impl Found {
             start: start.byte_range().start,
             lines: first.start().line..=body.span().end().line,
             obstacle,
-            is_test: self.is_test || has("test") || has("bench"),
+            is_test: self.is_test || is_test(attributes),
         });
+    }
+
+    /// Visits what is in a function with these attributes, whose mark does not mark functions inside.
+    fn in_function(&mut self, attributes: &[Attribute], visit: impl FnOnce(&mut Self)) {
+        let before = (std::mem::take(&mut self.is_marked), self.is_test);
+        self.is_test |= is_test(attributes);
+        visit(self);
+        (self.is_marked, self.is_test) = before;
     }
 
     /// Visits what an item with these attributes contains.
     fn inside(&mut self, attributes: &[Attribute], visit: impl FnOnce(&mut Self)) {
         let before = (self.is_marked, self.is_test);
-        let is_test = |attribute: &Attribute| names(attribute, "cfg") && mentions(attribute, "test");
         self.is_marked |= attributes.iter().any(|attribute| names(attribute, "perfmark"));
-        self.is_test |= attributes.iter().any(is_test);
+        self.is_test |= is_test(attributes);
         visit(self);
         (self.is_marked, self.is_test) = before;
     }
@@ -88,6 +123,31 @@ fn names(attribute: &Attribute, name: &str) -> bool {
     is || path.is_ident("cfg_attr") && mentions(attribute, name)
 }
 
+/// Whether an item with these attributes is a test, or is compiled for tests only.
+fn is_test(attributes: &[Attribute]) -> bool {
+    let is = |attribute: &Attribute| {
+        let last = attribute.path().segments.last();
+        last.is_some_and(|last| last.ident == "test" || last.ident == "bench") || is_for_tests(attribute)
+    };
+    attributes.iter().any(is)
+}
+
+/// Whether it is a `cfg` that asks for tests.
+fn is_for_tests(attribute: &Attribute) -> bool {
+    fn asks(tokens: TokenStream) -> bool {
+        let mut is_negated = false;
+        tokens.into_iter().any(|token| match token {
+            TokenTree::Ident(word) => {
+                is_negated = word == "not";
+                word == "test"
+            }
+            TokenTree::Group(group) => !is_negated && asks(group.stream()),
+            _ => false,
+        })
+    }
+    attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(|list| asks(list.tokens.clone()))
+}
+
 /// Whether the attribute's arguments contain the word.
 fn mentions(attribute: &Attribute, word: &str) -> bool {
     let Ok(list) = attribute.meta.require_list() else { return false };
@@ -96,27 +156,21 @@ fn mentions(attribute: &Attribute, word: &str) -> bool {
 
 impl<'ast> Visit<'ast> for Found {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-        self.add(&item.attrs, Some(&item.vis), &item.sig, &item.block);
-        // Functions inside are not marked by its attribute.
-        let is_marked = std::mem::take(&mut self.is_marked);
-        visit::visit_item_fn(self, item);
-        self.is_marked = is_marked;
+        self.add(&item.attrs, visible(&item.vis), &item.sig, &item.block);
+        self.in_function(&item.attrs, |this| visit::visit_item_fn(this, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
-        self.add(&item.attrs, Some(&item.vis), &item.sig, &item.block);
-        let is_marked = std::mem::take(&mut self.is_marked);
-        visit::visit_impl_item_fn(self, item);
-        self.is_marked = is_marked;
+        let default = item.modifiers.defaultness.as_ref().map(Spanned::span);
+        self.add(&item.attrs, visible(&item.vis).or(default), &item.sig, &item.block);
+        self.in_function(&item.attrs, |this| visit::visit_impl_item_fn(this, item));
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
         if let Some(body) = &item.default {
             self.add(&item.attrs, None, &item.sig, body);
         }
-        let is_marked = std::mem::take(&mut self.is_marked);
-        visit::visit_trait_item_fn(self, item);
-        self.is_marked = is_marked;
+        self.in_function(&item.attrs, |this| visit::visit_trait_item_fn(this, item));
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
@@ -139,14 +193,16 @@ mod tests {
     #[test]
     fn what_cannot_be_marked_says_why() {
         let source = "const fn a() {}\n#[perfmark(time)] fn b() { fn c() {} }\n#[perfmark]\nimpl S { fn d() {} }\n\
-                      #[cfg_attr(x, perfmark::perfmark)] fn e() {}\n#[unsafe(naked)] fn f() {}\nextern \"C\" { fn g(); }\n\
-                      trait T { fn h(); fn i() {} }\n#[cfg(test)] mod tests { #[test] fn j() {} }\n";
+                      #[cfg_attr(x, perfmark::perfmark)] fn e() {}\n#[unsafe(naked)] fn f() {}\n\
+                      extern \"C\" { fn g(); }\ntrait T { fn h(); fn i() {\n#![allow(x)]\n} }\n\
+                      #[cfg(test)] mod tests { fn j() {} }\n#[test] fn k() { fn l() {} }\n\
+                      #[cfg(all(unix, not(test)))] fn m() {}\n#[cfg_attr(not(test), inline)] fn n() {}\n";
         let found = functions(source).expect("valid");
         let free = |one: &&Function| one.obstacle.is_none() && !one.is_test;
-        assert_eq!(found.iter().filter(free).map(|one| &*one.name).collect::<Vec<_>>(), ["c", "i"]);
-        assert_eq!(found.iter().map(|one| &*one.name).collect::<String>(), "abcdefij");
+        assert_eq!(found.iter().filter(free).map(|one| &*one.name).collect::<Vec<_>>(), ["c", "i", "m", "n"]);
+        assert_eq!(found.iter().map(|one| &*one.name).collect::<String>(), "abcdefijklmn");
         assert_eq!(found[0].obstacle, Some("is a const fn, which the compiler may evaluate"));
-        assert_eq!(found[2].lines, 2..=2);
+        assert_eq!((&found[2].lines, &found[6].lines), (&(2..=2), &(8..=10)));
     }
 
     #[test]

@@ -2,29 +2,33 @@
 
 mod functions;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{fs, io};
+use std::{fs, thread};
 
 use clap::Args;
 use perfmark::text::{counted, sanitize};
+use tempfile::NamedTempFile;
 
-use self::functions::{Function, functions};
-use crate::{file, output};
+use self::functions::{Function, functions, hashes};
+use crate::output;
 
 /// Put #[perfmark] on functions of source files
 ///
 /// Inserts `#[perfmark::perfmark] // perfmark mark` before each function, and changes no other byte of its file.
-/// `perfmark unmark` removes these lines. `perfmark report --suggest` prints places for it.
+/// `perfmark unmark` removes these lines. `perfmark report --suggest` prints locations for it.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// A line of the function: src/tokens.rs:12. The innermost function that contains the line is marked
     #[arg(value_name = "FILE:LINE", required_unless_present = "all")]
-    places: Vec<String>,
-    /// Mark all functions below these directories and in these files that can be marked, but no tests
-    #[arg(long, value_name = "FILE|DIRECTORY", num_args = 1..)]
+    locations: Vec<String>,
+    /// Mark all functions in this file or below this directory. Left out are tests, const functions, what macros
+    /// contain, build scripts, packages of procedural macros, and vendored packages
+    #[arg(long, value_name = "FILE|DIRECTORY")]
     all: Vec<PathBuf>,
 }
 
@@ -40,79 +44,123 @@ pub(crate) struct Unmark {
 const INSERTED: &str = "#[perfmark::perfmark] // perfmark mark";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    // Marks move the lines below them, so those of a file are inserted together.
-    let mut asked: BTreeMap<PathBuf, Asked<'_>> = BTreeMap::new();
-    for path in rust_files(&arguments.all)? {
-        asked.entry(path).or_default().all = true;
-    }
-    for place in &arguments.places {
-        let (path, line) = parsed(place)?;
-        asked.entry(path).or_default().lines.push((place, line));
-    }
-    let (mut marked, mut files, mut refused) = (0, BTreeSet::new(), false);
-    for (path, asked) in asked {
-        let source = read(&path)?;
-        let found = functions(&source).map_err(|why| format!("{}: not valid Rust: {why}", path.display()))?;
-        let mut starts = BTreeSet::new();
-        if asked.all {
-            starts.extend(found.iter().filter(|one| one.obstacle.is_none() && !one.is_test).map(|one| one.start));
-        }
-        for (place, line) in asked.lines {
-            match start_at(&found, line) {
-                Ok(start) => _ = starts.insert(start),
-                Err(why) => {
-                    output::say(&format!("{}: {why}", sanitize(place)));
-                    refused = true;
-                }
-            }
-        }
-        if !starts.is_empty() {
-            marked += starts.len() as u64;
-            write(&path, &with_marks(&source, starts))?;
-            files.insert(path);
-        }
-    }
-    output::print(&format!("{} in {}\n", counted(marked, "new mark"), counted(files.len() as u64, "file")))?;
-    let manifests: BTreeSet<PathBuf> = files.iter().filter_map(|file| manifest_without_perfmark(file)).collect();
-    for manifest in manifests {
-        output::say(&format!("{} does not name perfmark; run `cargo add perfmark` there", manifest.display()));
-    }
-    Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    with_a_large_stack(|| mark(arguments))
+}
+
+pub(crate) fn unmark(arguments: &Unmark) -> Result<ExitCode, String> {
+    with_a_large_stack(|| remove(arguments))
+}
+
+/// Source is parsed recursively.
+fn with_a_large_stack(work: impl FnOnce() -> Result<ExitCode, String> + Send) -> Result<ExitCode, String> {
+    const BYTES: usize = 256 << 20;
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(BYTES).spawn_scoped(scope, work);
+        let done = thread.map_err(|why| format!("starting a thread: {why}"))?.join();
+        done.unwrap_or_else(|_| Err("perfmark failed; please report it".to_owned()))
+    })
 }
 
 /// What to mark in a file.
 #[derive(Default)]
 struct Asked<'a> {
     all: bool,
-    /// Places as they were written, and their lines.
+    /// Locations as they were written, and their lines.
     lines: Vec<(&'a str, usize)>,
 }
 
-pub(crate) fn unmark(arguments: &Unmark) -> Result<ExitCode, String> {
-    let (mut removed, mut files) = (0, 0);
-    for path in rust_files(&arguments.places)? {
-        let source = read(&path)?;
-        let (rest, count) = without_marks(&source);
-        if count > 0 {
-            write(&path, &rest)?;
-            (removed, files) = (removed + count, files + 1);
+fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
+    // Marks move the lines below them, so those of a file are inserted together.
+    let mut asked: BTreeMap<PathBuf, Asked<'_>> = BTreeMap::new();
+    for path in rust_files(&arguments.all, true)? {
+        asked.entry(canonical(&path)?).or_default().all = true;
+    }
+    for location in &arguments.locations {
+        let (path, line) = parsed(location)?;
+        asked.entry(canonical(&path)?).or_default().lines.push((location, line));
+    }
+    // Nothing is written before all is read.
+    let (mut drafts, mut refused) = (Vec::new(), Vec::new());
+    for (path, asked) in asked {
+        let found = read(&path).and_then(|source| {
+            let found = functions(&source).map_err(|why| not_parsed(&path, &why))?;
+            Ok((source, found))
+        });
+        match found {
+            Ok((source, found)) => {
+                let mut starts = BTreeSet::new();
+                if asked.all {
+                    let free = found.iter().filter(|one| one.obstacle.is_none() && !one.is_test);
+                    starts.extend(free.map(|one| one.start));
+                }
+                for (location, line) in asked.lines {
+                    match start_at(&found, line) {
+                        Ok(start) => _ = starts.insert(start),
+                        Err(why) => refused.push(format!("{}: {why}", sanitize(location))),
+                    }
+                }
+                drafts.push((path, starts.len() as u64, with_marks(&source, starts)));
+            }
+            Err(why) => refused.push(why),
         }
     }
-    output::print(&format!("{} removed from {}\n", counted(removed, "mark"), counted(files, "file")))?;
-    Ok(ExitCode::SUCCESS)
+    drafts.retain(|(_, count, _)| *count > 0);
+    let manifests: BTreeSet<PathBuf> = drafts.iter().filter_map(|draft| manifest_without_perfmark(&draft.0)).collect();
+    let done = written(drafts, "new mark", "in", refused)?;
+    for manifest in manifests {
+        let manifest = manifest.display();
+        output::say(&format!(
+            "{manifest} has no dependency on perfmark; run `cargo add perfmark --manifest-path {manifest}`"
+        ));
+    }
+    Ok(done)
+}
+
+fn remove(arguments: &Unmark) -> Result<ExitCode, String> {
+    let (mut drafts, mut refused) = (Vec::new(), Vec::new());
+    for path in rust_files(&arguments.places, false)? {
+        match read(&path).map(|source| (without_marks(&source), source.contains(INSERTED))) {
+            Ok((Ok((rest, count)), _)) if count > 0 => drafts.push((path, count, rest)),
+            Ok((Err(why), true)) => refused.push(not_parsed(&path, &why)),
+            Ok(_) => {}
+            Err(why) => refused.push(why),
+        }
+    }
+    written(drafts, "mark", "removed from", refused)
+}
+
+/// Writes the files, each with a number of marks, and says how many marks that were, and what was refused.
+fn written(
+    drafts: Vec<(PathBuf, u64, String)>,
+    noun: &str,
+    verb: &str,
+    mut refused: Vec<String>,
+) -> Result<ExitCode, String> {
+    let (mut marks, mut files) = (0, 0);
+    for (path, count, source) in drafts {
+        match write(&path, &source) {
+            Ok(()) => (marks, files) = (marks + count, files + 1),
+            Err(why) => refused.push(format!("writing {}: {why}", path.display())),
+        }
+    }
+    for why in &refused {
+        output::say(why);
+    }
+    output::print(&format!("{} {verb} {}\n", counted(marks, noun), counted(files, "file")))?;
+    Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// `src/tokens.rs:12`
-fn parsed(place: &str) -> Result<(PathBuf, usize), String> {
-    let parts = place.rsplit_once(':').and_then(|(file, line)| Some((file.into(), line.parse().ok()?)));
-    parts.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(place)))
+fn parsed(location: &str) -> Result<(PathBuf, usize), String> {
+    let parts = location.rsplit_once(':').and_then(|(file, line)| Some((file.into(), line.parse().ok()?)));
+    parts.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(location)))
 }
 
 /// Where to mark the innermost function that contains the line, or why it cannot be marked.
 fn start_at(functions: &[Function], line: usize) -> Result<usize, String> {
     let around = functions.iter().filter(|one| one.lines.contains(&line));
-    match around.min_by_key(|one| one.lines.end() - one.lines.start()) {
-        None => Err("no function there; functions in a macro cannot be marked here".into()),
+    match around.min_by_key(|one| (one.lines.end() - one.lines.start(), Reverse(one.start))) {
+        None => Err("no function contains this line; functions in macro calls cannot be marked".into()),
         Some(Function { name, obstacle: Some(why), .. }) => Err(format!("`{}` {why}", sanitize(name))),
         Some(function) => Ok(function.start),
     }
@@ -124,28 +172,33 @@ fn with_marks(source: &str, starts: BTreeSet<usize>) -> String {
     let (mut marked, mut from) = (String::new(), 0);
     for start in starts {
         let line = source[..start].rfind('\n').map_or(0, |at| at + 1);
-        let indent = source[line..start].len() - source[line..start].trim_start().len();
+        let indent = source[line..start].len() - source[line..start].trim_start_matches(BLANKS).len();
         _ = write!(marked, "{}{INSERTED}{end_of_line}{}", &source[from..start], &source[line..line + indent]);
         from = start;
     }
     marked + &source[from..]
 }
 
-/// The source without what was inserted, and how often that was.
-fn without_marks(source: &str) -> (String, u64) {
+const BLANKS: [char; 2] = [' ', '\t'];
+
+/// The source without what was inserted, and how often that was; or why it cannot be read.
+fn without_marks(source: &str) -> Result<(String, u64), String> {
+    // Comments and texts may contain the same.
+    let hashes = hashes(source)?;
     let (mut rest, mut count, mut from) = (String::new(), 0, 0);
-    for (at, _) in source.match_indices(INSERTED) {
+    for (at, _) in source.match_indices(INSERTED).filter(|(at, _)| hashes.contains(at)) {
         let after = &source[at + INSERTED.len()..];
         let Some(next) = after.strip_prefix("\r\n").or_else(|| after.strip_prefix('\n')) else { continue };
         rest.push_str(&source[from..at]);
-        from = source.len() - next.trim_start_matches([' ', '\t']).len();
+        from = source.len() - next.trim_start_matches(BLANKS).len();
         count += 1;
     }
-    (rest + &source[from..], count)
+    Ok((rest + &source[from..], count))
 }
 
-/// The Rust files in directories, without hidden ones and `target`, and these files.
-fn rust_files(places: &[PathBuf]) -> Result<BTreeSet<PathBuf>, String> {
+/// These files, and the Rust files in these directories, without hidden ones and what cargo built. Of those to be
+/// marked, build scripts, packages of procedural macros and vendored ones are left out.
+fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>, String> {
     let mut files = BTreeSet::new();
     let mut left: Vec<PathBuf> = places.to_vec();
     while let Some(place) = left.pop() {
@@ -153,14 +206,18 @@ fn rust_files(places: &[PathBuf]) -> Result<BTreeSet<PathBuf>, String> {
             files.insert(place);
             continue;
         }
-        let entries = fs::read_dir(&place).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        for entry in entries.map_err(|why| format!("reading {}: {why}", place.display()))? {
+        let reading = |why: io::Error| format!("reading {}: {why}", place.display());
+        let is_built = place.join("CACHEDIR.TAG").exists();
+        if is_built || is_to_mark && cannot_record(&place) {
+            continue;
+        }
+        for entry in fs::read_dir(&place).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(reading)? {
             let (path, name) = (entry.path(), entry.file_name());
-            let is_left_out = name == "target" || name.as_encoded_bytes().starts_with(b".");
             // A link may lead out of the directory, or around in it.
-            let kind = entry.file_type().map_err(|why| format!("reading {}: {why}", path.display()))?;
-            let is_rust = path.extension().is_some_and(|end| end == "rs");
-            if kind.is_dir() && !is_left_out || kind.is_file() && is_rust {
+            let kind = entry.file_type().map_err(reading)?;
+            let is_hidden = name.as_encoded_bytes().starts_with(b".");
+            let is_rust = path.extension().is_some_and(|end| end == "rs") && !(is_to_mark && name == "build.rs");
+            if kind.is_dir() && !is_hidden || kind.is_file() && is_rust {
                 left.push(path);
             }
         }
@@ -168,20 +225,52 @@ fn rust_files(places: &[PathBuf]) -> Result<BTreeSet<PathBuf>, String> {
     Ok(files)
 }
 
+/// Whether it is a package that cargo checks byte by byte, or that only the compiler executes.
+fn cannot_record(package: &Path) -> bool {
+    let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
+    let is_of_macros = manifest.lines().any(|line| line.replace(BLANKS, "").starts_with("proc-macro=true"));
+    is_of_macros || package.join(".cargo-checksum.json").exists()
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, String> {
+    fs::canonicalize(path).map_err(|why| format!("reading {}: {why}", path.display()))
+}
+
 fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|why| format!("reading {}: {why}", path.display()))
 }
 
-fn write(path: &Path, source: &str) -> Result<(), String> {
-    file::write(path, source.as_bytes()).map_err(|why| format!("writing {}: {why}", path.display()))
+/// Replaces a file atomically by one with its permissions.
+fn write(path: &Path, source: &str) -> io::Result<()> {
+    let permissions = fs::metadata(path)?.permissions();
+    if permissions.readonly() {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let mut draft = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    draft.write_all(source.as_bytes())?;
+    draft.as_file().set_permissions(permissions)?;
+    draft.persist(path)?;
+    Ok(())
+}
+
+fn not_parsed(path: &Path, why: &str) -> String {
+    format!("{}: perfmark cannot parse it: {why}", path.display())
 }
 
 /// The manifest of the file's package, if perfmark is none of its dependencies.
 fn manifest_without_perfmark(file: &Path) -> Option<PathBuf> {
-    let file = fs::canonicalize(file).ok()?;
     let manifest = file.ancestors().map(|folder| folder.join("Cargo.toml")).find(|manifest| manifest.is_file())?;
     let text = fs::read_to_string(&manifest).ok()?;
-    (!text.contains("perfmark")).then_some(manifest)
+    let mut is_list = false;
+    let has = text.lines().any(|line| {
+        let line = line.replace(BLANKS, "");
+        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {
+            is_list = section == "dependencies" || section.starts_with("target.") && section.ends_with(".dependencies");
+            return section.ends_with("dependencies.perfmark") && !section.contains("dev-");
+        }
+        is_list && (["perfmark=", "perfmark."].iter().any(|key| line.starts_with(key)) || line.contains("\"perfmark\""))
+    });
+    (!has).then_some(manifest)
 }
 
 #[cfg(test)]
@@ -196,7 +285,8 @@ mod tests {
 
     #[test]
     fn a_mark_is_a_line_before_the_function_after_its_other_attributes() {
-        let source = "/// Text.\n#[inline]\npub(crate) fn a() {\n    fn inner() {}\n}\nimpl S {\n\t#[must_use] fn b(&self) {}\n}\n";
+        let source = "/// Text.\n#[inline]\npub(crate) fn a() {\n    fn inner() {}\n}\nimpl S {\n\t#[must_use] \
+                      fn b(&self) {}\n}\n";
         let expected = "/// Text.\n#[inline]\n#[perfmark::perfmark] // perfmark mark\npub(crate) fn a() {\n    \
                         #[perfmark::perfmark] // perfmark mark\n    fn inner() {}\n}\nimpl S {\n\t#[must_use] \
                         #[perfmark::perfmark] // perfmark mark\n\tfn b(&self) {}\n}\n";
@@ -210,7 +300,7 @@ mod tests {
         let own = include_str!("mod.rs");
         for source in [windows, begun, own, include_str!("functions.rs"), include_str!("../run/signals.rs")] {
             let marked = marked(source);
-            let (unmarked, count) = without_marks(&marked);
+            let (unmarked, count) = without_marks(&marked).expect("valid");
             assert!(count > 0 && unmarked == source, "{unmarked}");
             assert!(functions(&marked).expect("valid").iter().all(|one| one.obstacle.is_some()), "{marked}");
         }
@@ -218,7 +308,14 @@ mod tests {
 
     #[test]
     fn attributes_that_somebody_wrote_stay() {
-        let written = "#[perfmark::perfmark]\nfn a() {}\n// #[perfmark::perfmark] // perfmark mark";
-        assert_eq!(without_marks(written), (written.to_owned(), 0));
+        let mark = "#[perfmark::perfmark] // perfmark mark";
+        for written in [
+            "#[perfmark::perfmark]\nfn a() {}\n".to_owned(),
+            format!("// {mark}\nfn a() {{}}\n"),
+            format!("/// {mark}\n/// fn b() {{}}\nfn a() {{}}\n"),
+            format!("const A: &str = \"\n{mark}\n  fn b() {{}}\";\n"),
+        ] {
+            assert_eq!(without_marks(&written), Ok((written.clone(), 0)));
+        }
     }
 }

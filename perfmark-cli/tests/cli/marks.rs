@@ -4,7 +4,8 @@ use std::fs;
 
 use perfmark::{Samples, Snapshot};
 
-use super::command::{assert_contains, stderr, stdout};
+use super::command::{answer, assert_contains, stderr, stdout};
+use super::program::text;
 use super::sample::{Folder, frame, location, module, path, report};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -27,7 +28,9 @@ fn a_function_is_marked_and_unmarked() {
         read(),
         SOURCE.replace("fn run", &format!("{line}fn run")).replace("fn parse", &format!("{line}fn parse"))
     );
-    for (line, why) in [(3, "`run` has a mark"), (9, "`size` is a const fn"), (5, "no function there")] {
+    for (line, why) in
+        [(3, "`run` already has a mark"), (9, "`size` is a const fn"), (5, "no function contains this line")]
+    {
         assert_contains(&stderr(&["mark", &at(line)], 1), &[why]);
     }
     assert_contains(&stderr(&["mark", &file], 2), &["expected a file and a line, such as src/tokens.rs:12"]);
@@ -35,7 +38,15 @@ fn a_function_is_marked_and_unmarked() {
     assert_eq!(stdout(&["unmark", &file], 0), "2 marks removed from 1 file\n");
     assert_eq!(read(), SOURCE);
     fs::write(&file, "fn run( {}").expect("written");
-    assert_contains(&stderr(&["mark", &at(1)], 2), &["not valid Rust: line 1: "]);
+    assert_contains(&stderr(&["mark", &at(1)], 1), &["perfmark cannot parse it: line 1: "]);
+    // One file by two names, and one that cannot be read.
+    fs::write(&file, SOURCE).expect("written");
+    let other = format!("{}/./main.rs:5", folder.0.to_str().expect("UTF-8"));
+    let both = answer(&["mark", &at(1), &other, "no/such.rs:1"], 2);
+    assert_contains(text(&both.stderr), &["reading no/such.rs: No such file"]);
+    assert_eq!(read(), SOURCE);
+    assert_eq!(stdout(&["mark", &at(1), &other], 0), "2 new marks in 1 file\n");
+    assert_eq!(stdout(&["unmark", &file], 0), "2 marks removed from 1 file\n");
 }
 
 fn all_functions_of_a_folder_are_marked() {
@@ -45,12 +56,11 @@ fn all_functions_of_a_folder_are_marked() {
         fs::create_dir_all(folder).expect("made");
         fs::write(folder.join("main.rs"), SOURCE).expect("written");
     }
+    fs::write(target.join("CACHEDIR.TAG"), "").expect("written");
+    fs::write(folder.0.join("build.rs"), SOURCE).expect("written");
     fs::write(folder.0.join("Cargo.toml"), "[package]\nname = \"app\"\n").expect("written");
     let all = folder.0.to_str().expect("UTF-8");
-    assert_contains(
-        &stderr(&["mark", "--all", all], 0),
-        &["Cargo.toml does not name perfmark; run `cargo add perfmark`"],
-    );
+    assert_contains(&stderr(&["mark", "--all", all], 0), &["has no dependency on perfmark; run `cargo add"]);
     assert_eq!(fs::read_to_string(target.join("main.rs")).expect("there"), SOURCE);
     assert_eq!(stdout(&["mark", "--all", all], 0), "0 new marks in 0 files\n");
     assert_eq!(stdout(&["unmark", all], 0), "2 marks removed from 1 file\n");
@@ -75,7 +85,10 @@ fn samples_suggest_which_functions_to_mark() {
     snapshot.samples = vec![samples];
     let file = folder.report("a.json", &snapshot);
     assert_eq!(stdout(&["report", "--suggest", &file], 0), "src/main.rs:20\nsrc/main.rs:50\n");
-    assert_contains(&stderr(&["report", "--suggest", &file], 0), &["17 % ± 3 of all samples: app::unescape"]);
+    assert_contains(
+        &stderr(&["report", "--suggest", &file], 0),
+        &["17 % ± 3 of the samples of cpu-clock, 100 a second: app::unescape"],
+    );
     snapshot.samples.clear();
     let without = folder.report("b.json", &snapshot);
     assert_contains(&stderr(&["report", "--suggest", &without], 2), &["the report has no samples; PERFMARK_SAMPLE=99"]);

@@ -1,4 +1,4 @@
-//! The functions outside of all marks that have the most samples.
+//! The functions without a mark that have the most samples.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::snapshot::origin::{is_downloaded, is_perfmark, is_rust_file, is_stand
 use crate::snapshot::path::{bare, end, readable, starts};
 use crate::snapshot::samples::{Frame, SampledStack, Samples};
 
-/// A function outside of all marks, and the samples that count for it.
+/// A function without a mark, and the samples that count for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct HotFunction {
