@@ -134,13 +134,12 @@ struct Tables {
 
 impl Tables {
     fn text(&mut self, text: &str) -> i64 {
-        let text = sanitize(text);
-        if let Some(&known) = self.texts.get(&text) {
+        if let Some(&known) = self.texts.get(text) {
             return known;
         }
         let number = i64::try_from(self.profile.string_table.len()).unwrap_or(0);
-        self.profile.string_table.push(text.clone());
-        self.texts.insert(text, number);
+        self.profile.string_table.push(sanitize(text));
+        self.texts.insert(text.to_owned(), number);
         number
     }
 
