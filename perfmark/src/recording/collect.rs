@@ -1,8 +1,8 @@
 //! Takes a snapshot: merges every thread's cells, and converts ticks to nanoseconds.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use super::mark::{self, Mark, Measured};
 use super::recorder;
 use super::sampling;
 use super::start;
-use crate::compact::{Collect as _, sort_by, sort_by_key};
+use crate::compact::{Collect as _, Map, Set, sort_by, sort_by_key};
 use crate::platform::per_process::PerProcess;
 use crate::platform::program;
 use crate::platform::thread_id::process_id;
@@ -45,7 +45,7 @@ struct Baseline {
 #[derive(Clone)]
 struct OfThread {
     owner: Option<Owner>,
-    marks: BTreeMap<u32, snapshot::Mark>,
+    marks: Vec<(u32, snapshot::Mark)>,
 }
 
 static BASELINE: PerProcess<Mutex<Option<Arc<Baseline>>>> = PerProcess::new();
@@ -99,7 +99,7 @@ pub(crate) fn threads() -> Vec<Thread> {
     }
     let in_public = |OfThread { owner, marks }: OfThread| {
         let id = owner.and_then(|owner| token::known(owner.id));
-        let mut marks: Vec<_> = marks.into_values().collect();
+        let mut marks: Vec<_> = marks.into_iter().map(|(_, mark)| mark).collect();
         sort_by(&mut marks, snapshot::Mark::by_location);
         Thread { id, name: id.and_then(thread_name), marks }
     };
@@ -110,12 +110,15 @@ pub(crate) fn threads() -> Vec<Thread> {
 /// all ended threads.
 fn subtract(now: &mut [OfThread], before: &[OfThread]) {
     let number = |thread: &OfThread| thread.owner.map(|owner| owner.number);
-    let alive: BTreeSet<Option<u64>> = now.iter().map(number).collect_set();
-    let mut earlier: BTreeMap<Option<u64>, BTreeMap<u32, snapshot::Mark>> = BTreeMap::new();
+    let alive: Set<Option<u64>> = now.iter().map(number).collect_set();
+    let mut earlier: Map<Option<u64>, Map<u32, snapshot::Mark>> = Map::new();
     for thread in before {
-        let marks = earlier.entry(number(thread).filter(|&number| alive.contains(&Some(number)))).or_default();
-        for (&index, mark) in &thread.marks {
-            marks.entry(index).and_modify(|known| known.merge(mark)).or_insert_with(|| mark.clone());
+        let marks = earlier.get_or_default(number(thread).filter(|&number| alive.contains(&Some(number))));
+        for (index, mark) in &thread.marks {
+            match marks.get_mut(index) {
+                Some(known) => known.merge(mark),
+                None => marks.insert(*index, mark.clone()),
+            }
         }
     }
     for thread in now {
@@ -123,7 +126,7 @@ fn subtract(now: &mut [OfThread], before: &[OfThread]) {
             for (index, mark) in &mut thread.marks {
                 *mark = mark.since(earlier.get(index));
             }
-            thread.marks.retain(|_, mark| mark.calls + mark.in_flight > 0);
+            thread.marks.retain(|(_, mark)| mark.calls + mark.in_flight > 0);
         }
     }
 }
@@ -240,12 +243,12 @@ fn everything() -> Snapshot {
     snapshot.events = events.iter().map(|(_, entry)| event(entry, &units)).collect();
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
-    let indices: BTreeMap<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
+    let indices: Map<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
     snapshot.samples = samples(marks.iter().map(|(mark, _)| mark.index()));
     let probes = unknown_overhead(&merged, &events);
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
     let of = |(mark, path): (&'static Mark, String)| {
-        let totals = merged.marks.remove(&mark.index()).unwrap_or_default();
+        let totals = merged.marks.get_mut(&mark.index()).map(mem::take).unwrap_or_default();
         mark_values(mark, path, &totals, &events, &units, OutsideCells::of(mark))
     };
     snapshot.marks = marks.into_iter().map(of).collect();
@@ -313,7 +316,7 @@ fn event(entry: &Entry, units: &Units) -> snapshot::Event {
 
 /// The note about events in which the probe overhead of some marks is unknown.
 fn unknown_overhead(merged: &Merged, events: &[(EventId, Entry)]) -> Option<String> {
-    let all = || merged.marks.values().flat_map(|totals| &totals.events);
+    let all = || merged.marks.iter().flat_map(|(_, totals)| &totals.events);
     let is_unknown = |id: EventId| all().any(|(event, totals)| *event == id && totals.overhead.is_unknown);
     let names: Vec<String> =
         events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| name(&entry.spec)).collect();
@@ -333,7 +336,7 @@ fn saturated_sums(snapshot: &Snapshot) -> Option<String> {
 /// The call graph, with the marks' indices in the snapshot.
 fn call_graph(
     merged: &graph::Merged,
-    indices: &BTreeMap<u32, usize>,
+    indices: &Map<u32, usize>,
     events: &[(EventId, Entry)],
     units: &Units,
 ) -> Vec<snapshot::Node> {

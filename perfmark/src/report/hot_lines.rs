@@ -9,7 +9,6 @@ use std::ops::Range;
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
-use crate::compact::Collect as _;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path};
@@ -198,8 +197,7 @@ impl<'a> HotLines<'a> {
 
 /// The directories before the source files that marks name, at most [`ROOTS`], with a slash at the end.
 fn roots(snapshot: &Snapshot) -> Vec<String> {
-    let files: BTreeSet<&str> =
-        snapshot.marks.iter().map(|mark| &*mark.file).filter(|file| !file.is_empty()).collect_set();
+    let files: BTreeSet<&str> = snapshot.marks.iter().map(|mark| &*mark.file).filter(|file| !file.is_empty()).collect();
     let mut roots: BTreeSet<&str> = BTreeSet::new();
     let frames = snapshot.sampled().iter().flat_map(|samples| &samples.frames);
     for file in frames.filter_map(|frame| frame.file.as_deref()) {

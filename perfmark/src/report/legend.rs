@@ -1,7 +1,6 @@
 //! The text above and below the table: the run, how to read the values, and what they leave out.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::column::{INSN, IPC, OFF_CPU, SPREAD};
@@ -11,7 +10,7 @@ use super::share::{Group, Shares, has_cost, is_called};
 use super::text::{shorten, width, wrap};
 use super::view::Sort;
 use super::{coverage, ratio, sampling};
-use crate::compact::{sort_by, sort_by_key};
+use crate::compact::{Map, sort_by, sort_by_key};
 use crate::platform::token::known;
 use crate::settings::Filter;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values, names};
@@ -354,9 +353,9 @@ fn real_percent(part: f64) -> String {
 
 /// The probe overhead, as far as it is known.
 pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, columns: usize) {
-    let mut most: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut most: Map<&str, (u64, u64)> = Map::new();
     for values in snapshot.marks.iter().flat_map(|mark| &mark.values) {
-        let (in_call, total) = most.entry(&values.event).or_default();
+        let (in_call, total) = most.get_or_default(&*values.event);
         (*in_call, *total) = ((*in_call).max(values.overhead.in_call), (*total).max(values.overhead.total));
     }
     let cost = |event: &Event| {

@@ -6,12 +6,11 @@
 //! an exact total exceeds 100 %.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use super::quantity::{ESTIMATE, IMPOSSIBLE, Quantity, percent};
 use super::ratio;
 use super::view::Sort;
-use crate::compact::{Collect as _, sort_by, sort_by_key};
+use crate::compact::{Collect as _, Map, sort_by, sort_by_key};
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 
 /// What the shares of an event are relative to.
@@ -40,15 +39,15 @@ impl Denominator {
 /// The events, and what their shares are relative to.
 pub(super) struct Shares<'a> {
     snapshot: &'a Snapshot,
-    events: BTreeMap<&'a str, &'a Event>,
-    denominators: BTreeMap<&'a str, Denominator>,
+    events: Map<&'a str, &'a Event>,
+    denominators: Map<&'a str, Denominator>,
 }
 
 impl<'a> Shares<'a> {
     pub(super) fn new(snapshot: &'a Snapshot) -> Self {
-        let mut measured: BTreeMap<&str, Vec<&Values>> = BTreeMap::new();
+        let mut measured: Map<&str, Vec<&Values>> = Map::new();
         for values in snapshot.marks.iter().flat_map(|mark| &mark.values).filter(|values| has_cost(values)) {
-            measured.entry(&values.event).or_default().push(values);
+            measured.get_or_default(&*values.event).push(values);
         }
         // Async calls are suspended together, but each thread runs, or waits, one at a time.
         let all = i128::from(snapshot.wall_ns).saturating_mul(snapshot.threads.max(1).into());
@@ -116,18 +115,20 @@ impl<'a> Shares<'a> {
 
     /// The event that most of these marks measured; of several, the one that most of them name first.
     fn leading_of(&self, marks: &[usize]) -> Option<&'a str> {
-        let mut measured: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut measured: Map<&str, (usize, usize)> = Map::new();
         for &index in marks {
             let values = self.snapshot.marks[index].values.iter().filter(|values| has_cost(values));
             for (number, values) in values.enumerate() {
-                let (all, first) = measured.entry(&values.event).or_default();
+                let (all, first) = measured.get_or_default(&*values.event);
                 (*all, *first) = (*all + 1, *first + usize::from(number == 0));
             }
         }
         // The last maximum counts: of equals, the event that the snapshot names first.
-        let unknown = measured.keys().copied().filter(|event| !self.events.contains_key(event));
+        let unknown = measured.iter().map(|(&event, _)| event).filter(|event| !self.events.contains_key(event));
         let known = self.snapshot.events.iter().map(|event| event.name.as_str()).rev();
-        unknown.chain(known.filter(|event| measured.contains_key(event))).max_by_key(|event| measured[event])
+        unknown
+            .chain(known.filter(|event| measured.contains_key(event)))
+            .max_by_key(|event| measured.get(event).copied())
     }
 
     /// All marks with a call, by the event of their row: first those that measured the [`leading`](Self::leading)

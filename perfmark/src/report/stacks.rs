@@ -6,10 +6,10 @@
 //! A deep call graph has long stacks. If all of them are longer than a limit, the deepest calls of a stack are together
 //! in one frame, `…`.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::share::{Shares, unfinished};
+use crate::compact::{Map, sort_by};
 use crate::snapshot::{Mark, Node, Snapshot};
 
 /// The stacks in the order of their names, with their self cost in the event that orders the table. Stacks without cost
@@ -33,7 +33,7 @@ pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
         snapshot.marks.iter().zip(&names).filter_map(alone).collect()
     };
     stacks.retain(|(_, own)| *own > 0);
-    stacks.sort_unstable();
+    sort_by(&mut stacks, Ord::cmp);
     stacks
 }
 
@@ -77,12 +77,12 @@ fn of_graph(graph: &[Node], names: &[String], own: impl Fn(&Node) -> Option<u64>
     });
     let deepest = within.count().max(1);
     // Each node that is too deep is shown below the last caller that is not.
-    let (mut shown, mut costs) = (Vec::<usize>::new(), BTreeMap::<(usize, bool), u64>::new());
+    let (mut shown, mut costs) = (Vec::<usize>::new(), Map::<(usize, bool), u64>::new());
     for (at, node) in graph.iter().enumerate() {
         let is_deeper = depths[at] >= deepest;
         shown.push(caller(at).filter(|_| is_deeper).map_or(at, |caller| shown[caller]));
         if let Some(own) = own(node) {
-            let cost = costs.entry((shown[at], is_deeper)).or_default();
+            let cost = costs.get_or_default((shown[at], is_deeper));
             *cost = cost.saturating_add(own);
         }
     }

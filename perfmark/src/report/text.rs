@@ -1,10 +1,8 @@
 //! Text in columns of a terminal: width, padding, shortening, wrapping.
 
-use std::collections::BTreeMap;
-
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::compact::Collect as _;
+use crate::compact::{Collect as _, Map};
 use crate::text::sanitize;
 
 /// The width of text whose lines are not broken.
@@ -46,13 +44,13 @@ pub(super) fn beginning(text: &str, room: usize) -> String {
 /// another part of them is cut, and if nothing helps, they end with a number.
 pub(super) fn shorten_each(texts: &[&str], room: usize) -> Vec<String> {
     let mut short: Vec<String> = texts.iter().map(|text| shorten(text, room)).collect();
-    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let mut times: Map<String, usize> = Map::new();
     for text in &short {
-        *times.entry(text.clone()).or_default() += 1;
+        *times.get_or_default(text.clone()) += 1;
     }
-    let mut used = times.keys().cloned().collect_set();
+    let mut used = short.iter().cloned().collect_set();
     for (short, text) in short.iter_mut().zip(texts) {
-        if times[short] == 1 || width(text) <= room {
+        if times.get(short) == Some(&1) || width(text) <= room {
             continue;
         }
         let others = (0..room).rev().map(|head| cut(text, room, head));
@@ -168,7 +166,7 @@ mod tests {
         for room in [8, 15, 19, 30, 80, 90] {
             let short = shorten_each(&many, room);
             assert!(short.iter().all(|text| width(text) <= room), "{short:?}");
-            assert_eq!(short.iter().collect_set().len(), many.len(), "{room}: {short:?}");
+            assert_eq!(short.iter().collect::<std::collections::BTreeSet<_>>().len(), many.len(), "{room}: {short:?}");
         }
     }
 

@@ -1,11 +1,9 @@
 //! The difference of two snapshots, and the sum of several.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::data::{Event, Mark, Overhead, Read, Snapshot, Values};
 use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
 use super::samples::Samples;
-use crate::compact::{Collect as _, sort_by};
+use crate::compact::{Collect as _, Map, Set, sort_by};
 
 /// How counts and sums of two snapshots are combined.
 #[derive(Clone, Copy)]
@@ -27,17 +25,21 @@ type Key<'a> = (Origin<'a>, u32, usize);
 /// The identities of both snapshots' marks.
 fn keys<'a>(both: [&'a [Mark]; 2]) -> [Vec<Key<'a>>; 2] {
     let origin = |mark: &'a Mark| -> Origin<'a> { (&mark.path, &mark.name, &mark.file, mark.line) };
-    let mut ambiguous = BTreeSet::new();
+    let mut ambiguous = Set::new();
     for marks in both {
-        let mut known = BTreeSet::new();
-        ambiguous.extend(marks.iter().map(origin).filter(|&origin| !known.insert(origin)));
+        let mut known = Set::new();
+        for origin in marks.iter().map(origin) {
+            if !known.insert(origin) {
+                ambiguous.insert(origin);
+            }
+        }
     }
     both.map(|marks| {
-        let mut alike = BTreeMap::new();
+        let mut alike = Map::new();
         let key = |mark| {
             let origin = origin(mark);
             let type_hash = if ambiguous.contains(&origin) { mark.type_hash } else { 0 };
-            let number = alike.entry((origin, type_hash)).or_insert(0_usize);
+            let number = alike.get_or_insert((origin, type_hash), 0_usize);
             *number += 1;
             (origin, type_hash, *number)
         };
@@ -48,7 +50,7 @@ fn keys<'a>(both: [&'a [Mark]; 2]) -> [Vec<Key<'a>>; 2] {
 /// The index of each of `others` in `marks`.
 fn indices_in(marks: &[Mark], others: &[Mark]) -> Vec<Option<usize>> {
     let [keys, of_others] = keys([marks, others]);
-    let indices: BTreeMap<_, usize> = keys.into_iter().zip(0..).collect_map();
+    let indices: Map<_, usize> = keys.into_iter().zip(0..).collect_map();
     of_others.iter().map(|key| indices.get(key).copied()).collect()
 }
 
@@ -152,8 +154,7 @@ impl Snapshot {
             notes
                 .push(format!("perfmark {} recorded some of the values, and {} others", self.perfmark, other.perfmark));
         }
-        let indices: BTreeMap<String, usize> =
-            self.events.iter().map(|event| event.name.clone()).zip(0..).collect_map();
+        let indices: Map<String, usize> = self.events.iter().map(|event| event.name.clone()).zip(0..).collect_map();
         for event in &other.events {
             match indices.get(&event.name).map(|&at| &mut self.events[at]) {
                 Some(known) => {
@@ -188,7 +189,7 @@ impl Snapshot {
         self.samples = Samples::merged([(self.sampled(), own), (other.sampled(), of_other)]);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
-        let mut known: BTreeSet<String> = self.notes.iter().cloned().collect_set();
+        let mut known: Set<String> = self.notes.iter().cloned().collect_set();
         self.notes.extend(notes.into_iter().filter(|note| known.insert(note.clone())));
     }
 }
@@ -347,9 +348,9 @@ impl Values {
             total: larger(self.overhead.total, other.overhead.total),
             noise: larger(self.overhead.noise, other.overhead.noise),
         };
-        let mut buckets = BTreeMap::new();
+        let mut buckets = Map::new();
         for &(low, high, count) in self.buckets.iter().chain(&other.buckets) {
-            let known: &mut u64 = buckets.entry((low, high)).or_default();
+            let known: &mut u64 = buckets.get_or_default((low, high));
             *known = known.saturating_add(count);
         }
         self.buckets = buckets.into_iter().map(|((low, high), count)| (low, high, count)).collect::<Vec<Bucket>>();

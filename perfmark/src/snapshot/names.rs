@@ -2,11 +2,9 @@
 //!
 //! A filter accepts these names: each is chosen so that it matches no other mark's path.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::data::{Mark, Snapshot};
 use super::path;
-use crate::compact::Collect as _;
+use crate::compact::{Collect as _, Map, Set};
 use crate::text::sanitize;
 
 /// Of longer paths, only the complete path is a name.
@@ -60,11 +58,11 @@ pub(crate) fn nearest(pattern: &str, names: &[String]) -> Option<String> {
 pub(crate) fn of_targets(targets: Vec<String>) -> Vec<String> {
     let forms: Vec<Forms> = targets.into_iter().map(Forms::of).collect();
     // The pattern's only mark, or none if it matches several.
-    let mut matched: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+    let mut matched: Map<&str, Option<usize>> = Map::new();
     let exact: Vec<String> = forms.iter().map(|forms| format!("::{}", forms.complete)).collect();
     for (index, (forms, exact)) in forms.iter().zip(&exact).enumerate() {
         for pattern in forms.patterns().chain([exact.as_str()]) {
-            let known = matched.entry(pattern).or_insert(Some(index));
+            let known = matched.get_or_insert(pattern, Some(index));
             *known = known.filter(|&known| known == index);
         }
     }
@@ -125,19 +123,19 @@ fn ends(path: &str, fewest: usize) -> impl Iterator<Item = &str> {
 /// Adds the source location to names that occur more than once, and then a number.
 fn distinct(marks: &[Mark], mut names: Vec<String>) -> Vec<String> {
     for is_located in [true, false] {
-        let mut times: BTreeMap<String, usize> = BTreeMap::new();
+        let mut times: Map<String, usize> = Map::new();
         for name in &names {
-            *times.entry(name.clone()).or_default() += 1;
+            *times.get_or_default(name.clone()) += 1;
         }
-        let mut used: BTreeSet<String> =
+        let mut used: Set<String> =
             times.iter().filter(|(_, times)| **times == 1).map(|(name, _)| name.clone()).collect_set();
-        let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-        for (name, mark) in names.iter_mut().zip(marks).filter(|(name, _)| times[name.as_str()] > 1) {
+        let mut numbers: Map<String, usize> = Map::new();
+        for (name, mark) in names.iter_mut().zip(marks).filter(|(name, _)| times.get(name.as_str()) > Some(&1)) {
             if is_located {
                 sanitize(&format!("{name} ({}:{})", mark.file, mark.line)).trim_start().clone_into(name);
                 continue;
             }
-            let last = numbers.entry(name.clone()).or_default();
+            let last = numbers.get_or_default(name.clone());
             *name = loop {
                 *last += 1;
                 let numbered = format!("{name} #{last}");

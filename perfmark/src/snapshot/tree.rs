@@ -1,12 +1,12 @@
 //! A tree whose nodes are found by their parent and a key.
 
-use std::collections::BTreeMap;
+use crate::compact::Map;
 
 /// Nodes in the order of insertion: each after its parent.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree<K, V> {
     nodes: Vec<Node<K, V>>,
-    known: BTreeMap<(Option<usize>, K), usize>,
+    known: Map<(Option<usize>, K), usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -18,17 +18,17 @@ pub(crate) struct Node<K, V> {
 
 impl<K, V> Default for Tree<K, V> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), known: BTreeMap::new() }
+        Self { nodes: Vec::new(), known: Map::new() }
     }
 }
 
 impl<K: Copy + Ord, V: Default> Tree<K, V> {
     /// The node with that key under that parent, created if necessary, with its index.
     pub(crate) fn at(&mut self, above: Option<usize>, key: K) -> (usize, &mut V) {
-        let index = *self.known.entry((above, key)).or_insert_with(|| {
+        let index = *self.known.get_or_insert((above, key), self.nodes.len());
+        if index == self.nodes.len() {
             self.nodes.push(Node { above, key, value: V::default() });
-            self.nodes.len() - 1
-        });
+        }
         (index, &mut self.nodes[index].value)
     }
 

@@ -1,6 +1,5 @@
 //! perfmark's own threads.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -22,11 +21,11 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
 
 /// The kernel's numbers of perfmark's own threads, which are not sampled. A forked child has none.
 #[derive(Default)]
-struct OwnThreads(Mutex<BTreeSet<u32>>);
+struct OwnThreads(Mutex<Vec<u32>>);
 
 static OWN_THREADS: PerProcess<OwnThreads> = PerProcess::new();
 
-fn own_threads() -> Option<MutexGuard<'static, BTreeSet<u32>>> {
+fn own_threads() -> Option<MutexGuard<'static, Vec<u32>>> {
     Some(OWN_THREADS.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -48,13 +47,17 @@ struct OwnThread(u32);
 impl OwnThread {
     fn new() -> Self {
         let thread = thread_id();
-        own_threads().map(|mut own| own.insert(thread));
+        if let Some(mut own) = own_threads() {
+            own.push(thread);
+        }
         Self(thread)
     }
 }
 
 impl Drop for OwnThread {
     fn drop(&mut self) {
-        own_threads().map(|mut own| own.remove(&self.0));
+        if let Some(mut own) = own_threads() {
+            own.retain(|&thread| thread != self.0);
+        }
     }
 }

@@ -2,13 +2,13 @@
 #![allow(unsafe_code, reason = "pointers to nodes that live as long as the thread's memory")]
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::io;
 use std::iter;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::histogram::add;
+use crate::compact::Map;
 use crate::platform::arena::Arena;
 use crate::platform::per_process;
 use crate::platform::sync::{AtomicPtr, AtomicU64};
@@ -241,7 +241,7 @@ impl Graph {
             iter::successors(deref(self.newest.load(Acquire)), |node| deref(node.before)).collect();
         // Callers were created first.
         nodes.reverse();
-        let mut indices: BTreeMap<*const Node, usize> = BTreeMap::new();
+        let mut indices: Map<*const Node, usize> = Map::new();
         // Those without events have samples only, and no callees.
         for node in nodes.into_iter().filter(|node| node.events > 0) {
             // SAFETY: marks are statics.

@@ -1,7 +1,5 @@
 //! Every thread's cells: those of running threads, and one merged set for threads that ended.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,6 +12,7 @@ use perfmark_rdpmc::clock::Clock;
 
 use super::graph;
 use super::mark_cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
+use crate::compact::Map;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::{Arc, Mutex, MutexGuard};
 use crate::platform::thread_id::process_id;
@@ -24,8 +23,7 @@ use crate::settings::recording::is_off;
 /// The totals of all marks, by the mark's index, and the threads that they come from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
-    /// Not with the standard library's default hasher, which requests random numbers from the kernel.
-    pub(crate) marks: HashMap<u32, Totals, BuildHasherDefault<DefaultHasher>>,
+    pub(crate) marks: Map<u32, Totals>,
     pub(crate) threads: u64,
     /// The most that recorded at once.
     pub(crate) threads_at_once: u64,
@@ -35,14 +33,14 @@ impl Merged {
     fn add(&mut self, cells: &ThreadCells) {
         self.threads += 1;
         for cells in cells.iter() {
-            cells.add_to(self.marks.entry(cells.mark.index()).or_default());
+            cells.add_to(self.marks.get_or_default(cells.mark.index()));
         }
     }
 
     /// Adds the cost of calls in flight so far.
     pub(crate) fn add_in_flight(&mut self, open: &[OpenCall]) {
         for call in open {
-            self.marks.entry(call.mark).or_default().event(call.event).in_flight.add(call.sums, 1);
+            self.marks.get_or_default(call.mark).event(call.event).in_flight.add(call.sums, 1);
         }
     }
 

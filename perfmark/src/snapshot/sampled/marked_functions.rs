@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::stack::StackFrame;
-use crate::compact::Collect as _;
 use crate::snapshot::data::Mark;
 use crate::snapshot::path::{bare, end, of_trait, readable};
 use crate::snapshot::samples::{Frame, Samples};
@@ -57,8 +56,9 @@ impl<'a> MarkedFunctions<'a> {
     #[must_use]
     pub fn new(marks: &[Mark], samples: &'a Samples) -> Self {
         let mut keys = MarkKeys::default();
-        let innermost = samples.paths.iter().filter_map(|path| path.marks.last().copied()).collect_set();
-        let marks = innermost.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect_map();
+        let innermost = samples.paths.iter().filter_map(|path| path.marks.last().copied());
+        let innermost: BTreeSet<usize> = innermost.collect();
+        let marks = innermost.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect();
         Self { marks, frames: samples.frames.iter().map(|frame| (frame, keys.key(frame))).collect() }
     }
 

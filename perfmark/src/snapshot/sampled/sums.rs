@@ -2,8 +2,9 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+#[cfg(feature = "sampling")]
+use std::collections::BTreeSet;
 
-use crate::compact::Collect as _;
 use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
 use crate::snapshot::samples::{Frame, Location, Module, SampledPath, Samples};
 
@@ -66,7 +67,7 @@ impl Samples {
     /// Replaces the paths, whose stacks are addresses in modules, and with them the locations, which have no names.
     pub(crate) fn set_paths(&mut self, paths: impl IntoIterator<Item = (Vec<usize>, Stacks)> + Clone) {
         let stacks = paths.clone().into_iter().flat_map(|(_, stacks)| stacks.into_keys());
-        let mut indices: BTreeMap<Address, usize> = stacks.flatten().map(|address| (address, 0)).collect_map();
+        let mut indices: BTreeMap<Address, usize> = stacks.flatten().map(|address| (address, 0)).collect();
         indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
         let path = |(marks, stacks): (Vec<usize>, Stacks)| {
             let stack = |(addresses, samples): (Vec<Address>, u64)| {
@@ -83,7 +84,7 @@ impl Samples {
     /// Keeps the modules of locations only.
     #[cfg(feature = "sampling")]
     pub(crate) fn drop_unused_modules(&mut self) {
-        let used = self.locations.iter().map(|location| location.module).collect_set();
+        let used: BTreeSet<usize> = self.locations.iter().map(|location| location.module).collect();
         for location in &mut self.locations {
             location.module = used.range(..location.module).count();
         }
@@ -95,8 +96,7 @@ impl Samples {
         let frames = |location: &Location| {
             named.get(&(location.module, location.address)).into_iter().flatten().map(Borrow::<Frame>::borrow)
         };
-        let mut indices: BTreeMap<&Frame, usize> =
-            self.locations.iter().flat_map(frames).map(|one| (one, 0)).collect_map();
+        let mut indices: BTreeMap<&Frame, usize> = self.locations.iter().flat_map(frames).map(|one| (one, 0)).collect();
         indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
         for location in &mut self.locations {
             location.frames = frames(location).map(|frame| indices[frame]).collect();

@@ -23,7 +23,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
-use crate::compact::Collect as _;
 use crate::snapshot::{Frame, Location, Module, Samples, Snapshot};
 
 /// Names the addresses of samples.
@@ -119,7 +118,7 @@ impl Symbols {
         let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
         for stack in samples.paths.iter().flat_map(|path| &path.stacks) {
             let locations = stack.locations.iter().filter_map(|&at| samples.locations.get(at));
-            for module in locations.map(|location| location.module).collect_set() {
+            for module in locations.map(|location| location.module).collect::<BTreeSet<_>>() {
                 let count = counts.entry(module).or_default();
                 *count = count.saturating_add(stack.samples);
             }
