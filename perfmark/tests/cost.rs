@@ -269,7 +269,7 @@ fn a_mark_costs_what_it_did() {
         ("four events", alone(four) - bare, 208),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
         ("two events, where marks of the thread have others", beside_another_set(two) - bare, 157),
-        ("two events, every = 50", alone(every_50) - bare, 44),
+        ("two events, every = 50", alone(every_50) - bare, 46),
         ("a call that is skipped", alone(skipped) - bare, 35),
         ("a call that is skipped within a budget", with("PERFMARK_BUDGET", "1e-9%", "budget") - bare, 33),
         ("two events, fence", alone(fenced) - bare, 153),

@@ -447,16 +447,20 @@ fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
         };
         thread::spawn(calls).join().expect("does not panic");
         let snapshot = snapshot();
-        for (name, truth) in
-            [("much of its own", 6), ("calls both", 3), ("in frequent bursts", 3 * 4), ("in rare bursts", 2)]
-        {
+        // A quarter of the bursts has the rare ones.
+        for (name, truth, error) in [
+            ("much of its own", 6, 0.06),
+            ("calls both", 3, 0.06),
+            ("in frequent bursts", 3 * 4, 0.06),
+            ("in rare bursts", 2, 0.2),
+        ] {
             let Some((mark, values)) = find(&snapshot, name) else { return };
             let each = values.self_sum.expect("known") as f64 / CALLS as f64;
             println!(
                 "{name}: self {each:.3} a call, truth {truth}; {} calls, {} measured",
                 mark.calls, values.measured
             );
-            assert!((each / f64::from(truth) - 1.0).abs() <= 0.06, "{name}: {each}, truth {truth}");
+            assert!((each / f64::from(truth) - 1.0).abs() <= error, "{name}: {each}, truth {truth}");
         }
     }
 }

@@ -72,7 +72,7 @@ pub mod private;
 ///   can set it, too.
 ///
 /// `every` is for functions that are so short, and called so often, that even the probe overhead is too much. A thread
-/// measures its calls in bursts: at first of one call, later of up to 512. A measured call counts as `N`. Totals, and
+/// measures its calls in bursts: at first of one call, later of up to 4,096. A measured call counts as `N`. Totals, and
 /// self of the calls around it, are then estimates, and flagged. All marks of a thread that have `every` share its
 /// bursts, so calls inside one another are measured together. Do not use it on recursive functions: a skipped call is
 /// not visible to the calls inside it, so totals count these again.

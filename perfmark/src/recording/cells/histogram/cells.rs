@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "rows are published through atomic pointers")]
 
 use std::array;
+use std::hint::black_box;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -116,6 +117,17 @@ impl Cells {
     fn range(&self) -> Option<(u64, u64)> {
         let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));
         (min != NOTHING).then(|| (min, max.max(min)))
+    }
+
+    /// Loads what a call of this cost would change, so that the processor's caches have it.
+    ///
+    /// # Safety
+    ///
+    /// That of [`bucket`](Self::bucket).
+    #[inline]
+    pub(crate) unsafe fn load(&self, cost: u64) {
+        // SAFETY: this function's contract.
+        black_box((unsafe { self.bucket(cost) }.count.load(Relaxed), self.sum.load(Relaxed)));
     }
 
     /// Adds to the sum. Only the thread that owns these cells may call it.

@@ -279,6 +279,8 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     }
     if special & UNRECORDED != 0 {
         add(&plan.cells.skipped, 1);
+        // SAFETY: `Plan::has_room` returned true for these values, so the cells span them.
+        (0..N).for_each(|n| unsafe { cells[n].values.load(net[n]) });
     } else {
         if skipped != 0 {
             for n in 0..N {

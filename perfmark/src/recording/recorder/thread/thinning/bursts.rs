@@ -8,19 +8,21 @@ use std::cell::Cell;
 
 use super::gap::Gap;
 
-/// The most calls of a burst.
-const LONGEST: u32 = 512;
+/// The most calls of a burst. At its start, the processor's caches and predictors do not know the code and the data of
+/// the marks, which takes some microseconds. So few long bursts measure better than many short ones.
+const LONGEST: u32 = 4_096;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
 const LONGEST_AFTER: u64 = 4_096;
-/// One call for so many of a burst is measured before it, without being recorded. Caches and predictors then know the
-/// code that measures.
-const WARM_UP: u64 = 8;
+/// One call for so many of a burst is measured before it without being recorded, so that caches and predictors know the
+/// marks; but at most so many.
+const WARM_UP: u32 = 4;
+const LONGEST_WARM_UP: u32 = 512;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
 const SHORTEST_INSIDE: u32 = 16;
 /// A multiple of the golden ratio. Multiples of it are spread evenly (H. Weyl, 1916).
 const STEP: u32 = 0x9e37_79b9;
-/// After so many bursts, the next ones are twice as long.
-const OF_A_LENGTH: u32 = 32;
+/// After so many bursts in which all thinned marks take part, the next ones are twice as long.
+const OF_A_LENGTH: u32 = 16;
 
 /// Bursts and gaps. The calls of a thread's thinned marks form blocks, and each block has a burst at a random position.
 /// So each call is equally likely to be measured. All zeroes: no mark is thinned.
@@ -49,7 +51,7 @@ pub(crate) struct Bursts {
     rarest: Cell<u32>,
     /// A number, evenly distributed over the bursts: see [`leaves_out`](Self::leaves_out).
     random: Cell<u32>,
-    /// The length of bursts, and how many had it so far.
+    /// The length of bursts, and how many had it so far in which all thinned marks took part.
     length: Cell<u32>,
     of_length: Cell<u32>,
     /// The number of calls of rare marks since the last adaptation because of them.
@@ -199,7 +201,7 @@ impl Bursts {
         self.is_burst.set(false);
         self.is_over.set(false);
         let before = self.before.get();
-        let warm_up = before.min(self.length.get().into()) / WARM_UP;
+        let warm_up = before.min((self.length.get() / WARM_UP).min(LONGEST_WARM_UP).into());
         self.warm_up.set(warm_up);
         self.gap.begin(before - warm_up);
     }
@@ -210,10 +212,11 @@ impl Bursts {
         self.is_over.set(true);
         let shortest = if is_inside && !self.is_calibrating.get() { SHORTEST_INSIDE } else { 1 };
         let (length, bursts) = (self.length.get().max(shortest), self.of_length.get());
+        let bursts = bursts.saturating_add((self.complete.get() != 0).into());
         let is_longer = bursts >= OF_A_LENGTH && length < LONGEST;
         let length = if is_longer { length * 2 } else { length };
         self.length.set(length);
-        self.of_length.set(if is_longer { 1 } else { bursts + 1 });
+        self.of_length.set(if is_longer { 0 } else { bursts });
         // A burst is one of the parts of its length that its block has, so every call is as likely as any other.
         let (length, every) = (u64::from(length), u64::from(self.every.get().max(1)));
         let before = below(every, random);
