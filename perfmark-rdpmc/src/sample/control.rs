@@ -38,6 +38,23 @@ impl Ring {
         self.own("ioctl(PERIOD)", |source| source.ioctl_pointer(IOC_PERIOD, &mut { period }))
     }
 
+    /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which they
+    /// were [added](Self::add). Its next sample is a period from now: a period that has begun is given up.
+    ///
+    /// # Errors
+    ///
+    /// As [`period`](Self::period).
+    pub fn restart_with_period(&self, event: usize, period: u64) -> Result<(), Error> {
+        let sources = self.events().nth(event).unwrap_or_default();
+        let restarted = sources.iter().try_for_each(|source| {
+            // A software event that runs would complete its old period first (`perf_swevent_set_period`).
+            source.ioctl(IOC_DISABLE, 0)?;
+            source.ioctl_pointer(IOC_PERIOD, &mut { period })?;
+            source.ioctl(IOC_ENABLE, 0)
+        });
+        self.explained("ioctl(PERIOD)", restarted)
+    }
+
     /// Lets the sampled event take `samples` more samples, then stops it.
     ///
     /// # Errors

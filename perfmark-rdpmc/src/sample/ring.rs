@@ -284,9 +284,14 @@ impl Ring {
     ///
     /// As [`count`](Self::count).
     pub fn counts(&self) -> Result<Vec<Count>, Error> {
+        self.events().map(|sources| self.count_of(sources)).collect()
+    }
+
+    /// The sources of the sampled event, and then of each event that was added.
+    pub(super) fn events(&self) -> impl Iterator<Item = &[Source]> {
         let ends = self.added.iter().copied().chain([self.sources.len()]);
         let starts = [0].into_iter().chain(self.added.iter().copied());
-        starts.zip(ends).map(|(start, end)| self.count_of(&self.sources[start..end])).collect()
+        starts.zip(ends).map(|(start, end)| &self.sources[start..end])
     }
 
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {

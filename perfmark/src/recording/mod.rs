@@ -1,5 +1,6 @@
 //! What records calls, from the static of a mark to a snapshot.
 
+mod random;
 mod events;
 pub(crate) mod mark;
 pub(crate) mod start;

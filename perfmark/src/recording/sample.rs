@@ -27,6 +27,10 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 /// up to 80 more, and 280 more with marked calls inside. Samples in calls that began before sampling are counted, and
 /// belong to no mark.
 ///
+/// The first period of each thread has a random length, so a thread that ends before a period is over has samples in
+/// proportion to its CPU time. A frequency of cycles is the exception: the kernel adjusts their period from the first
+/// cycle on. A thread is sampled from some milliseconds after its begin.
+///
 /// ```
 /// # #[perfmark::perfmark(time)]
 /// # fn work() {}
@@ -203,6 +207,8 @@ impl WakePipe {
 /// The least and the most time between two rounds of the collector.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(100);
+/// The number of rounds, as soon as possible, after new threads: their first periods end, and others may follow.
+const SOON: u32 = 16;
 
 /// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. Ends after
 /// sampling has stopped, which the pipe announces.
@@ -212,11 +218,14 @@ fn read_rings(is_over: &WakePipe) {
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
-    let (mut pause, mut was_ready) = (SHORTEST, false);
+    let (mut pause, mut soon, mut was_ready) = (SHORTEST, SOON, false);
     while let Some(Round { rings, has_new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
-        pause = if has_new_threads { SHORTEST } else { (2 * pause).min(LONGEST) };
-        // A ring that is full again at once must not take all CPU time.
-        _ = wait(&[], SHORTEST);
+        soon = if has_new_threads { SOON } else { soon.saturating_sub(1) };
+        pause = if soon > 0 { SHORTEST } else { (2 * pause).min(LONGEST) };
+        if was_ready {
+            // A ring that is full again at once must not take all CPU time.
+            _ = wait(&[], SHORTEST);
+        }
         let rings: Vec<&Ring> = rings.iter().map(|ring| &**ring).collect();
         was_ready = wait(&rings, pause).map_or_else(
             |_| {

@@ -6,6 +6,7 @@ use perfmark::{Sampling, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
 
 use crate::alone;
+use crate::cpu_time::cpu_time;
 use crate::loops::spin_seven;
 use crate::pages::touch;
 use crate::sampled::{sampled, until_sampled};
@@ -50,18 +51,11 @@ fn instructions_of_a_call(counter: &Counter, call: fn(u64) -> u64) -> u64 {
 
 /// The least CPU time of a loop with this many rounds, in nanoseconds. It contains that of the samples. The loop is
 /// repeated so often that some contain no other work of the kernel, such as its timer's.
-#[allow(unsafe_code, reason = "clock_gettime")]
 fn cpu_time_of_a_loop(rounds: u64) -> u64 {
-    let now = || {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: a live variable, which receives the time.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        (time.tv_sec * 1_000_000_000 + time.tv_nsec).cast_unsigned()
-    };
     let time = |_| {
-        let before = now();
+        let before = cpu_time();
         spin_seven(rounds);
-        now() - before
+        cpu_time() - before
     };
     (0..100).map(time).min().unwrap_or(0)
 }

@@ -3,6 +3,7 @@
 //! Two loops have known addresses and shares, so that a sample in the wrong mark shows.
 #![cfg(all(feature = "sampling", target_os = "linux"))]
 
+mod cpu_time;
 mod loops;
 mod pages;
 mod sampled;
@@ -12,6 +13,7 @@ mod calls;
 mod cost;
 mod limits;
 mod samplings;
+mod short_threads;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -247,7 +247,7 @@ impl State {
         for (number, entry) in entries {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
             if let (Some(events), Some(sampling)) = (&entry.ring, sampling) {
-                let rest = self.rests.entry(number).or_insert_with(|| Rest::new(sampling.totals.len()));
+                let rest = self.rests.entry(number).or_insert_with(|| Rest::new(events));
                 rest.read(number, (&entry, events), &mut self.code, &mut sampling.totals, counts_lost);
                 if entry.has_ended {
                     self.rests.remove(&number);

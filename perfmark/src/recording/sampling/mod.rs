@@ -8,6 +8,7 @@ mod notes;
 mod task;
 mod unwind;
 mod totals;
+mod first_period;
 mod rings;
 mod threads;
 mod reading;

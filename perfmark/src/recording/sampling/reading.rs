@@ -5,6 +5,7 @@ use std::{mem, ptr};
 
 use perfmark_rdpmc::sample::{Body, Ring, Sample};
 
+use super::first_period::FirstPeriod;
 use super::notes::UNKNOWN;
 use super::rings::Events;
 use super::threads::{self, Entry, has_open_calls};
@@ -21,6 +22,8 @@ pub(super) struct Rest {
     recorded_lost: u64,
     /// The lost samples of each event that are in the totals.
     known_lost: Vec<u64>,
+    /// Of each event that did not begin with its usual period.
+    first_periods: Vec<Option<FirstPeriod>>,
 }
 
 /// The most stacks of a thread whose call is still open. Beyond them, callers are left out.
@@ -34,8 +37,9 @@ pub(super) struct Code {
 }
 
 impl Rest {
-    pub(super) fn new(events: usize) -> Self {
-        Self { stacks: vec![Stacks::new(); events], recorded_lost: 0, known_lost: vec![0; events] }
+    pub(super) fn new(events: &Events) -> Self {
+        let (first_periods, count) = (events.first_periods.clone(), events.first_periods.len());
+        Self { stacks: vec![Stacks::new(); count], recorded_lost: 0, known_lost: vec![0; count], first_periods }
     }
 
     /// Adds the lost samples that are not in the totals yet. The kernel counts them for each event since Linux 6.0.
@@ -91,19 +95,34 @@ fn read(number: u64, events: &Events, code: &mut Code, rest: &mut Rest, totals: 
     // First the head: the notes about all samples before it are then written, except about those of the innermost call.
     // The thread writes notes before the next sample. If the thread has called no mark then, the samples are outside.
     let head = events.ring.head();
-    let attached = threads::lock().and_then(|registry| registry.entries.get(&number)?.notes.clone());
+    let (attached, is_active) = threads::lock().map_or((None, false), |registry| {
+        let entry = registry.entries.get(&number);
+        (entry.and_then(|entry| entry.notes.clone()), entry.is_some_and(|entry| entry.sampling == registry.active))
+    });
     let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
     let Ok(mut reader) = events.ring.reader() else { return };
+    if head != reader.position() {
+        count_first_periods(events, &mut rest.first_periods);
+    }
+    let mut has_samples = vec![false; rest.stacks.len()];
     let mut read_until = |end: u64, rest: &mut Rest, totals: &mut [Totals]| {
-        while reader.position().wrapping_sub(end).cast_signed() < 0
-            && let Some(record) = reader.read()
-        {
+        loop {
+            let position = reader.position();
+            if position.wrapping_sub(end).cast_signed() >= 0 {
+                break;
+            }
+            let Some(record) = reader.read() else { break };
             let event = events.index(record.origin.id);
             match record.body {
-                Body::Sample(sample) => match event.and_then(|event| rest.stacks.get_mut(event)) {
-                    Some(stacks) => {
-                        let has_room = stacks.len() < MOST_WAITING;
-                        totals::count(stacks, code.stack(&sample), 1, [has_room; 2]);
+                Body::Sample(sample) => match event.filter(|&event| event < rest.stacks.len()) {
+                    Some(event) => {
+                        has_samples[event] = true;
+                        let first_period = rest.first_periods[event].as_mut();
+                        let weight = first_period.map_or(1, |period| period.weight(position));
+                        if weight > 0 {
+                            let has_room = rest.stacks[event].len() < MOST_WAITING;
+                            totals::count(&mut rest.stacks[event], code.stack(&sample), weight, [has_room; 2]);
+                        }
                     }
                     None => totals[0].unknown += 1,
                 },
@@ -119,10 +138,37 @@ fn read(number: u64, events: &Events, code: &mut Code, rest: &mut Rest, totals: 
         unsafe { add(&mut rest.stacks, note.node, totals) };
     }
     read_until(head, rest, totals);
+    if is_active {
+        end_first_periods(events, &mut rest.first_periods, &has_samples);
+    }
     if attached.is_none() {
         let node = if may_be_in_older { UNKNOWN } else { ptr::null() };
         // SAFETY: `node` is null or unknown.
         unsafe { add(&mut rest.stacks, node, totals) };
+    }
+}
+
+/// Finds out for how long the events have had their first periods.
+fn count_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>]) {
+    if !first_periods.iter().flatten().any(FirstPeriod::goes_on) {
+        return;
+    }
+    for (period, count) in first_periods.iter_mut().zip(events.ring.counts().unwrap_or_default()) {
+        if let Some(period) = period.as_mut().filter(|period| period.goes_on()) {
+            period.read_at(count.value);
+        }
+    }
+}
+
+/// Gives the usual period to the events that have had a sample.
+fn end_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>], has_samples: &[bool]) {
+    for (at, period) in first_periods.iter_mut().enumerate().filter(|(at, _)| has_samples[*at]) {
+        if let Some(period) = period.as_mut().filter(|period| period.goes_on()) {
+            // It fails if the thread has ended, which has no more samples.
+            _ = events.ring.restart_with_period(at, period.usual);
+            let counts = events.ring.counts().unwrap_or_default();
+            period.end_at(events.ring.head(), counts.get(at).map_or(0, |count| count.value));
+        }
     }
 }
 

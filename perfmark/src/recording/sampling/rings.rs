@@ -1,11 +1,14 @@
 //! The events of a sampling, and opening them on a thread.
 
+use std::cell::Cell;
 use std::sync::Arc as Shared;
 
 use perfmark_rdpmc::sample::{Content, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Error, Event, Hardware, Software};
 
+use super::first_period::FirstPeriod;
 use super::unwind::REGISTERS;
+use crate::recording::random;
 use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 
 /// A thread's ring.
@@ -16,6 +19,8 @@ pub(super) struct Events {
     ids: Vec<u64>,
     /// The most samples that the ring has room for.
     pub(super) samples: usize,
+    /// Of each event that does not begin with its usual period.
+    pub(super) first_periods: Vec<Option<FirstPeriod>>,
 }
 
 impl Events {
@@ -33,14 +38,16 @@ impl Events {
 /// What each thread's ring is opened with.
 #[derive(Debug)]
 pub(super) struct Samplers {
-    /// At least one.
-    events: Vec<Sampler>,
+    /// At least one, each with its period, unless the kernel adjusts that.
+    events: Vec<(Sampler, Option<u64>)>,
     /// Fewer than at first if locked memory is spent.
     pages: usize,
     /// Those that a few samples require.
     least_pages: usize,
     /// The bytes of the smallest sample.
     least_bytes: usize,
+    /// The state of the random numbers that first periods are.
+    random: Cell<u64>,
 }
 
 /// The most pages of a ring, which are 128 KiB, and those with which a ring of an unknown rate begins.
@@ -57,7 +64,15 @@ impl Samplers {
     /// Opens the events once on the calling thread, to see whether it is possible.
     pub(super) fn new(settings: &SampleSettings) -> Result<Self, Error> {
         let has_several = settings.events.len() > 1;
-        let events = settings.events.iter().map(|event| usable(event, settings.stacks, has_several)).collect();
+        let with_period = |event: &SampledEvent| {
+            let sampler = usable(event, settings.stacks, has_several);
+            let period = match event.rate {
+                Rate::Period(period) => Some(period),
+                Rate::Frequency(rate) => sampler.event().is_time().then(|| 1_000_000_000 / rate.max(1)),
+            };
+            (sampler, period)
+        };
+        let events = settings.events.iter().map(with_period).collect();
         let least_pages = pages(FEWEST, settings.stacks);
         let pages = settings.events.iter().map(|event| match event.rate {
             Rate::Frequency(rate) => pages(rate / READ, settings.stacks).clamp(2, MOST_PAGES),
@@ -66,13 +81,14 @@ impl Samplers {
         let pages = pages.max().unwrap_or(1).max(least_pages);
         // A header and an address, or a call chain's length, and the stack.
         let least_bytes = 16 + settings.stacks.bytes() as usize;
-        let mut samplers = Self { events, pages, least_pages, least_bytes };
+        let random = Cell::new(random::seed(1));
+        let mut samplers = Self { events, pages, least_pages, least_bytes, random };
         samplers.open(None)?;
         Ok(samplers)
     }
 
     pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
-        self.events.iter().map(Sampler::event)
+        self.events.iter().map(|(sampler, _)| sampler.event())
     }
 
     /// Opens the events of another thread of the process, or of the calling one, stopped.
@@ -90,20 +106,34 @@ impl Samplers {
 
     fn open_with(&self, pages: usize, thread: Option<u32>) -> Result<Events, Error> {
         let bytes = u32::try_from(pages as u64 * PAGE / 2).unwrap_or(u32::MAX);
-        let settings = |sampler: &Sampler| {
-            let sampler = sampler.clone().pages(pages).wakeup_watermark(bytes);
-            thread.map_or(sampler.clone(), |thread| sampler.thread(thread))
+        let first_period = |(sampler, period): &(Sampler, Option<u64>)| self.first_period(sampler, (*period)?);
+        let first_periods: Vec<_> = self.events.iter().map(first_period).collect();
+        let settings = |at: usize| {
+            let sampler = self.events[at].0.clone().pages(pages).wakeup_watermark(bytes);
+            match (thread, &first_periods[at]) {
+                (Some(thread), Some(period)) => sampler.thread(thread).period(period.first),
+                (Some(thread), None) => sampler.thread(thread),
+                (None, _) => sampler,
+            }
         };
-        let mut ring = settings(&self.events[0]).open()?;
+        let mut ring = settings(0).open()?;
         let mut ids = Vec::new();
         if self.events.len() > 1 {
             ids.push(ring.id()?);
-            for sampler in &self.events[1..] {
-                ids.push(ring.add(&settings(sampler))?);
+            for at in 1..self.events.len() {
+                ids.push(ring.add(&settings(at))?);
             }
         }
         let samples = ring.bytes() / self.least_bytes;
-        Ok(Events { ring: Shared::new(ring), ids, samples })
+        Ok(Events { ring: Shared::new(ring), ids, samples, first_periods })
+    }
+
+    /// Draws the first period of an event with a period.
+    fn first_period(&self, sampler: &Sampler, usual: u64) -> Option<FirstPeriod> {
+        /// The cost of a sample is about a tenth of it.
+        const SHORTEST_NS: u64 = 50_000;
+        let shortest = if sampler.event().is_time() { SHORTEST_NS } else { 1 };
+        FirstPeriod::new(usual, shortest.max(usual / 16), &self.random)
     }
 }
 

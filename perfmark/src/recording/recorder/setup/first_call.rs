@@ -8,8 +8,6 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use perfmark_rdpmc::clock;
-
 use super::calibrate::{self, CalibrationThread};
 use super::cold_stack::on_cold_stack;
 use super::resources::Resources;
@@ -38,7 +36,7 @@ use crate::recording::recorder::thread::thinning::Thinning;
 use crate::recording::recorder::values::exclude_work::Readings;
 use crate::recording::recorder::values::open_calls::visit_open;
 use crate::recording::recorder::values::self_estimate::note_end_of_burst;
-use crate::recording::start;
+use crate::recording::{random, start};
 use crate::settings::recording::{is_off, settings};
 
 /// Begins a thread's first call of a mark: sets up what it needs. `None` if the mark is off, or if nothing can be
@@ -279,9 +277,7 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
     registry.add(Arc::clone(cells));
     // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
     let recorder = unsafe { recorder_ptr.as_ref() };
-    // The seed differs between threads and between runs.
-    let seed = owner.number.wrapping_mul(SEED) ^ clock::ticks().wrapping_mul(SEED.rotate_left(32));
-    recorder.random.set(seed | 1);
+    recorder.random.set(random::seed(owner.number));
     recorder.generation.set(registry.generation);
     // SAFETY: the recorder came from `memory::allocate`, perhaps for a former thread. CELLS: `resources` owns the
     // cells, and lives until the thread ends.
@@ -297,9 +293,6 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
     }
     Ok(recorder_ptr)
 }
-
-/// An odd number with an irregular bit pattern.
-const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Lets a test repeat which calls of the calling thread are in bursts. Has no effect before the thread's first call.
 pub fn seed_bursts(seed: u64) {
@@ -453,7 +446,7 @@ fn calibrate_set(
     // SAFETY: both live until the recorder is freed below.
     unsafe { scratch.set_thinning(&thinning, &resources.slots) };
     scratch.has_thinned.set(program.has_thinned.get());
-    scratch.random.set(SEED);
+    scratch.random.set(random::SEED);
     let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
     for plan in &plans {
         if let Some(of_skipped) = &of_skipped {

@@ -7,6 +7,7 @@
 use std::cell::Cell;
 
 use super::gap::Gap;
+use crate::recording::random::below;
 
 /// The most calls of a burst. At its start, the processor's caches and predictors do not know the code and the data of
 /// the marks, which takes some microseconds. So few long bursts measure better than many short ones.
@@ -254,17 +255,6 @@ impl Bursts {
         self.left.set(u64::MAX);
         self.complete.set(1);
     }
-}
-
-/// A random number below `limit`: a step of xorshift64* (S. Vigna, 2016), whose state is never 0.
-fn below(limit: u64, random: &Cell<u64>) -> u64 {
-    let mut state = random.get();
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    random.set(state);
-    let drawn = state.wrapping_mul(0x2545_f491_4f6c_dd1d);
-    u64::try_from((u128::from(drawn) * u128::from(limit)) >> 64).unwrap_or(0)
 }
 
 #[cfg(all(test, not(perfmark_loom)))]

@@ -1,0 +1,55 @@
+//! Threads that end before a period is over.
+
+use std::thread;
+
+use perfmark::{Sampling, Stacks, perfmark};
+
+use crate::alone;
+use crate::cpu_time::cpu_time;
+use crate::loops::spin_seven;
+use crate::pages::touch;
+use crate::sampled::{sampled, until_samples};
+
+const PERIOD: u64 = 10_000_019;
+
+/// Computes for this CPU time.
+#[perfmark(time)]
+#[inline(never)]
+fn short(nanoseconds: u64) {
+    let begin = cpu_time();
+    while cpu_time() - begin < nanoseconds {
+        spin_seven(1_000);
+    }
+}
+
+/// The number of samples in so many threads that compute for this CPU time.
+fn samples_of(threads: u64, nanoseconds: u64) -> Option<u64> {
+    let work = || {
+        for _ in 0..threads {
+            // The thread is sampled as soon as there is a sample of a page fault.
+            let thread = move || {
+                until_samples(1, || touch(1));
+                short(nanoseconds);
+            };
+            thread::spawn(thread).join().expect("no panic");
+        }
+    };
+    let sampling = Sampling::new().event("cpu-clock").period(PERIOD).and("page_faults").period(1);
+    let sampled = sampled(sampling.stacks(Stacks::Off), work)?;
+    let clock = sampled.0.samples.iter().find(|samples| samples.event.contains("clock") && samples.taken() > 0);
+    Some(clock.map_or(0, |samples| samples.of_mark(Some(sampled.mark("short")))))
+}
+
+#[test]
+fn each_millisecond_of_a_thread_has_the_same_chance_of_a_sample_however_short_its_life_is() {
+    const THREADS: u64 = 100;
+    let _alone = alone();
+    for periods in [0, 1] {
+        let Some(samples) = samples_of(THREADS, periods * PERIOD + PERIOD * 2 / 5) else { return };
+        let expected = (periods * THREADS + THREADS * 2 / 5) as f64;
+        // Of the part of a period, each thread has one sample or none.
+        let error = (THREADS as f64 * 0.4 * 0.6).sqrt();
+        println!("{samples} samples, {expected} ± {error:.1} expected");
+        assert!((samples as f64 - expected).abs() < 5.0 * error);
+    }
+}
