@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 /// A file with code.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LoadedModule {
     pub(crate) path: String,
     pub(crate) build_id: Option<String>,

@@ -11,6 +11,7 @@ mod sampled;
 mod attribution;
 mod calls;
 mod cost;
+mod libraries;
 mod limits;
 mod samplings;
 mod short_threads;

@@ -11,7 +11,7 @@ use perfmark_rdpmc::sample::Ring;
 use super::reading::{Code, Rest};
 use super::rings::{Events, Samplers};
 use super::task::Tasks;
-use super::threads::{self, has_open_calls};
+use super::threads::{self, Entry, has_open_calls};
 use super::totals::Totals;
 use crate::platform::descriptors;
 use crate::platform::per_process::PerProcess;
@@ -144,6 +144,8 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
         state.samplings.len() - 1
     };
     state.samplings[number].before_ns = program_user_ns();
+    // The code that the first samples are in.
+    state.code.update(|| ());
     let number = u8::try_from(number + 1).unwrap_or(u8::MAX);
     // Another look at all threads.
     state.tasks = Tasks::default();
@@ -210,7 +212,7 @@ impl State {
         }
         let going_on = registry.entries.values().filter(|entry| entry.sampling == active && !entry.has_ended);
         let known: BTreeSet<u32> = going_on.map(|entry| entry.thread).collect();
-        let waits = |entry: &threads::Entry| entry.sampling == active && entry.ring.is_none() && !entry.is_refused;
+        let waits = |entry: &Entry| entry.sampling == active && entry.ring.is_none() && !entry.is_refused;
         let waiting = registry.entries.iter().filter(|(_, entry)| waits(entry));
         let waiting: Vec<(u64, u32)> = waiting.map(|(&number, entry)| (number, entry.thread)).collect();
         let mut room = descriptors::limit() / 2;
@@ -242,13 +244,18 @@ impl State {
         let Some(registry) = threads::lock() else { return Vec::new() };
         let entries = registry.entries.clone();
         drop(registry);
-        self.code.update();
+        for (number, entry) in &entries {
+            if let Some(events) = &entry.ring {
+                self.rests.entry(*number).or_insert_with(|| Rest::new(events)).prepare(*number, events);
+            }
+        }
+        let head = |entry: &Entry| entry.ring.as_ref().map_or(0, |events| events.ring.head());
+        let heads: Vec<u64> = self.code.update(|| entries.values().map(head).collect());
         let mut rings = Vec::new();
-        for (number, entry) in entries {
+        for ((number, entry), head) in entries.into_iter().zip(heads) {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
-            if let (Some(events), Some(sampling)) = (&entry.ring, sampling) {
-                let rest = self.rests.entry(number).or_insert_with(|| Rest::new(events));
-                rest.read(number, (&entry, events), &mut self.code, &mut sampling.totals, counts_lost);
+            if let (Some(events), Some(sampling), Some(rest)) = (&entry.ring, sampling, self.rests.get_mut(&number)) {
+                rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, counts_lost);
                 if entry.has_ended {
                     self.rests.remove(&number);
                 } else {
@@ -321,7 +328,7 @@ fn start_ring(active: u8, number: Option<u64>, thread: u32, events: Events) {
         None => {
             let ring = Some(Shared::clone(&events));
             let has_older_calls = has_open_calls(thread);
-            registry.add(threads::Entry { ring, has_older_calls, ..threads::Entry::new(active, thread) });
+            registry.add(Entry { ring, has_older_calls, ..Entry::new(active, thread) });
         }
     }
     if registry.active == active {

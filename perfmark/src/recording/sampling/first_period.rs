@@ -20,6 +20,8 @@ pub(super) struct FirstPeriod {
     late: u64,
     /// How many of how many samples of first periods count.
     counted: [u64; 2],
+    /// The number of samples until now.
+    seen: u64,
     /// The position in the ring from which on the event has the usual period.
     end: Option<u64>,
     random: u64,
@@ -31,7 +33,7 @@ impl FirstPeriod {
     pub(super) fn new(usual: u64, shortest: u64, random: &Cell<u64>) -> Option<Self> {
         let first = (1 + below(usual, random)).max(shortest).min(usual);
         let random = below(u64::MAX, random) | 1;
-        (first < usual).then_some(Self { usual, first, late: 0, counted: [1, 1], end: None, random })
+        (first < usual).then_some(Self { usual, first, late: 0, counted: [1, 1], seen: 0, end: None, random })
     }
 
     /// Whether the event still has its first period.
@@ -39,7 +41,7 @@ impl FirstPeriod {
         self.end.is_none()
     }
 
-    /// The event has occurred that many times when the ring is read.
+    /// The event has occurred that many times just before the ring is read.
     pub(super) fn read_at(&mut self, occurrences: u64) {
         let after_first = occurrences.saturating_sub(self.first);
         self.counted = [after_first / self.usual, after_first / self.first].map(|samples| 1 + samples);
@@ -62,7 +64,8 @@ impl FirstPeriod {
             None => {
                 // A first period may have been over in the kernel, without a sample. So all have the same chance.
                 let [counted, all] = self.counted;
-                u64::from(self.below(all) < counted)
+                self.seen += 1;
+                u64::from(self.seen <= all && self.below(all) < counted)
             }
             Some(end) if position.wrapping_sub(end).cast_signed() < 0 => 0,
             Some(_) => {

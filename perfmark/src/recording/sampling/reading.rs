@@ -24,6 +24,8 @@ pub(super) struct Rest {
     known_lost: Vec<u64>,
     /// Of each event that did not begin with its usual period.
     first_periods: Vec<Option<FirstPeriod>>,
+    /// Whether the samples of a thread without notes may be in calls that began before sampling.
+    may_be_in_older: bool,
 }
 
 /// The most stacks of a thread whose call is still open. Beyond them, callers are left out.
@@ -39,7 +41,8 @@ pub(super) struct Code {
 impl Rest {
     pub(super) fn new(events: &Events) -> Self {
         let (first_periods, count) = (events.first_periods.clone(), events.first_periods.len());
-        Self { stacks: vec![Stacks::new(); count], recorded_lost: 0, known_lost: vec![0; count], first_periods }
+        let (stacks, known_lost) = (vec![Stacks::new(); count], vec![0; count]);
+        Self { stacks, recorded_lost: 0, known_lost, first_periods, may_be_in_older: false }
     }
 
     /// Adds the lost samples that are not in the totals yet. The kernel counts them for each event since Linux 6.0.
@@ -64,18 +67,33 @@ fn may_be_in_older(number: u64) -> bool {
 }
 
 impl Rest {
-    /// Reads the thread's ring and notes. `counts_lost` asks the kernel for losses that no record says yet, because the
+    /// Finds out what must be known before the ring's head is: in which calls samples may be, and for how long the
+    /// events have had their first periods.
+    pub(super) fn prepare(&mut self, number: u64, events: &Events) {
+        self.may_be_in_older = may_be_in_older(number);
+        let is_over = |period: &FirstPeriod| !period.goes_on();
+        if self.first_periods.iter().flatten().all(is_over) || events.ring.head() == 0 {
+            return;
+        }
+        for (period, count) in self.first_periods.iter_mut().zip(events.ring.counts().unwrap_or_default()) {
+            if let Some(period) = period.as_mut().filter(|period| period.goes_on()) {
+                period.read_at(count.value);
+            }
+        }
+    }
+
+    /// Reads the thread's ring up to its head, and the notes. `counts_lost` asks the kernel for losses that no record says yet, because the
     /// ring has been full since.
     pub(super) fn read(
         &mut self,
         number: u64,
-        (entry, events): (&Entry, &Events),
+        (entry, events, head): (&Entry, &Events, u64),
         code: &mut Code,
         totals: &mut [Totals],
         counts_lost: bool,
     ) {
         let recorded_lost = self.recorded_lost;
-        read(number, events, code, self, totals);
+        read(number, (events, head), code, self, totals);
         if counts_lost || entry.has_ended || self.recorded_lost > recorded_lost {
             self.add_lost(&events.ring, totals);
         }
@@ -89,21 +107,17 @@ impl Rest {
     }
 }
 
-/// Reads a thread's ring and notes.
-fn read(number: u64, events: &Events, code: &mut Code, rest: &mut Rest, totals: &mut [Totals]) {
-    let may_be_in_older = may_be_in_older(number);
-    // First the head: the notes about all samples before it are then written, except about those of the innermost call.
-    // The thread writes notes before the next sample. If the thread has called no mark then, the samples are outside.
-    let head = events.ring.head();
+/// Reads a thread's ring up to its head, and the notes.
+fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut Rest, totals: &mut [Totals]) {
+    // The head was read before: the notes about all samples before it are now written, except about those of the
+    // innermost call. The thread writes notes before the next sample. If the thread has called no mark now, the samples
+    // are outside.
     let (attached, is_active) = threads::lock().map_or((None, false), |registry| {
         let entry = registry.entries.get(&number);
         (entry.and_then(|entry| entry.notes.clone()), entry.is_some_and(|entry| entry.sampling == registry.active))
     });
     let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
     let Ok(mut reader) = events.ring.reader() else { return };
-    if head != reader.position() {
-        count_first_periods(events, &mut rest.first_periods);
-    }
     let mut has_samples = vec![false; rest.stacks.len()];
     let mut read_until = |end: u64, rest: &mut Rest, totals: &mut [Totals]| {
         loop {
@@ -142,21 +156,9 @@ fn read(number: u64, events: &Events, code: &mut Code, rest: &mut Rest, totals: 
         end_first_periods(events, &mut rest.first_periods, &has_samples);
     }
     if attached.is_none() {
-        let node = if may_be_in_older { UNKNOWN } else { ptr::null() };
+        let node = if rest.may_be_in_older { UNKNOWN } else { ptr::null() };
         // SAFETY: `node` is null or unknown.
         unsafe { add(&mut rest.stacks, node, totals) };
-    }
-}
-
-/// Finds out for how long the events have had their first periods.
-fn count_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>]) {
-    if !first_periods.iter().flatten().any(FirstPeriod::goes_on) {
-        return;
-    }
-    for (period, count) in first_periods.iter_mut().zip(events.ring.counts().unwrap_or_default()) {
-        if let Some(period) = period.as_mut().filter(|period| period.goes_on()) {
-            period.read_at(count.value);
-        }
     }
 }
 
@@ -185,11 +187,14 @@ unsafe fn add(rest: &mut [Stacks], node: *const Node, totals: &mut [Totals]) {
 }
 
 impl Code {
-    /// Finds out which modules were loaded or unloaded.
-    pub(super) fn update(&mut self) {
-        if self.modules.update() {
+    /// Finds out which modules are loaded at the moment of `read`. Samples between two such moments are named by the
+    /// modules of both.
+    pub(super) fn update<T>(&mut self, read: impl Fn() -> T) -> T {
+        let (value, is_changed) = self.modules.update(read);
+        if is_changed {
             self.unwinder.forget_modules();
         }
+        value
     }
 
     /// The executed instruction, and the calls that led to it.

@@ -12,28 +12,66 @@ const NO_FILE: usize = 0;
 /// All modules in which samples can be.
 #[derive(Debug)]
 pub(crate) struct Modules {
-    /// Those that are loaded, each with its index in `known`.
-    loaded: Vec<(LoadedModule, usize)>,
+    now: Loaded,
+    /// Those at the moment before.
+    before: Loaded,
+    /// The number of modules of `now` that were there at all times between both moments.
+    stayed: usize,
+    /// Whether modules were loaded between both moments that are unloaded again, or were loaded twice.
+    has_unseen: bool,
     known: Vec<Module>,
-    changes: Option<[u64; 2]>,
+}
+
+/// The modules that are loaded at a moment.
+#[derive(Clone, Debug, Default)]
+struct Loaded {
+    /// Each with its index in `known`.
+    modules: Vec<(LoadedModule, usize)>,
+    /// How many modules were loaded and unloaded until then.
+    changes: [u64; 2],
 }
 
 impl Default for Modules {
     fn default() -> Self {
-        Self { loaded: Vec::new(), known: vec![Module::default()], changes: None }
+        let [now, before] = [(); 2].map(|()| Loaded::default());
+        Self { now, before, stayed: 0, has_unseen: false, known: vec![Module::default()] }
     }
 }
 
+/// The module with this code address, and its index.
+fn find(modules: &[(LoadedModule, usize)], address: u64) -> Option<&(LoadedModule, usize)> {
+    modules.iter().find(|(module, _)| module.code.iter().any(|code| code.contains(&address)))
+}
+
 impl Modules {
-    /// Looks for modules that were loaded or unloaded since the last time. Returns whether there were some.
-    pub(crate) fn update(&mut self) -> bool {
-        let changes = Some(modules::changes());
-        let is_changed = self.changes != changes;
-        if is_changed {
-            self.changes = changes;
-            self.loaded = modules::loaded().into_iter().map(|module| self.with_index(module)).collect();
+    /// Finds out which modules are loaded at the moment of `read`, whose value it returns, and whether they are others
+    /// than at the moment before.
+    pub(crate) fn update<T>(&mut self, read: impl Fn() -> T) -> (T, bool) {
+        /// A program that loads modules all the time is not waited for.
+        const MOST_TIMES: u32 = 8;
+        let was_changed = self.now.changes != self.before.changes;
+        if was_changed {
+            self.before = self.now.clone();
         }
-        is_changed
+        let mut times = 0;
+        let value = loop {
+            let changes = modules::changes();
+            if self.now.changes != changes {
+                let modules = modules::loaded().into_iter().map(|module| self.with_index(module)).collect();
+                self.now = Loaded { modules, changes };
+            }
+            let value = read();
+            times += 1;
+            if modules::changes() == changes || times == MOST_TIMES {
+                break value;
+            }
+        };
+        let added = usize::try_from(self.now.changes[0] - self.before.changes[0]).unwrap_or(usize::MAX);
+        // The loader appends modules to its list.
+        self.stayed = self.now.modules.len().saturating_sub(added);
+        let is_new = |module: &&(LoadedModule, usize)| !self.before.modules.contains(module);
+        self.has_unseen = added > self.now.modules[self.stayed..].iter().filter(is_new).count();
+        (value, was_changed || self.now.changes != self.before.changes)
     }
 
     fn with_index(&mut self, module: LoadedModule) -> (LoadedModule, usize) {
@@ -46,21 +84,28 @@ impl Modules {
         (module, index)
     }
 
-    /// The loaded module with this code address.
+    /// The module with this code address.
     pub(crate) fn with_code(&self, address: u64) -> Option<&LoadedModule> {
         self.find(address).map(|(module, _)| module)
     }
 
     #[cfg(test)]
     pub(crate) fn loaded(&self) -> impl Iterator<Item = &LoadedModule> {
-        self.loaded.iter().map(|(module, _)| module)
+        self.now.modules.iter().map(|(module, _)| module)
     }
 
+    /// The module that had the code at a time between both moments. `None` if it may have been another one.
     fn find(&self, address: u64) -> Option<&(LoadedModule, usize)> {
-        self.loaded.iter().find(|(module, _)| module.code.iter().any(|code| code.contains(&address)))
+        let (stayed, new) = self.now.modules.split_at(self.stayed);
+        find(stayed, address).or_else(|| match (find(&self.before.modules, address), find(new, address)) {
+            _ if self.has_unseen => None,
+            (Some(_), Some(_)) => None,
+            (one, other) => one.or(other),
+        })
     }
 
-    /// The module and the address in it. Code that is in no file keeps its address.
+    /// The module and the address in it. Code that is in no file keeps its address, and so does code that may have been
+    /// in several.
     pub(crate) fn resolve(&self, address: u64) -> Address {
         self.find(address).map_or((NO_FILE, address), |(module, index)| (*index, address.wrapping_sub(module.base)))
     }

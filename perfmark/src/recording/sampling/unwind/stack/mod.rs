@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn whatever_is_on_the_stack_is_unwound_without_a_panic() {
         let mut modules = Modules::default();
-        modules.update();
+        modules.update(|| ());
         let code: Vec<Range<u64>> = modules.loaded().flat_map(|module| module.code.clone()).collect();
         // xorshift64 (Marsaglia, Xorshift RNGs, 2003).
         let state = Cell::new(22_u64);

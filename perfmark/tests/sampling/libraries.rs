@@ -1,0 +1,76 @@
+//! Libraries that are unloaded, and others that are loaded in their place.
+#![allow(unsafe_code, reason = "dlopen")]
+
+use std::ffi::{CString, c_void};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use perfmark::{Sampling, Stacks};
+
+use crate::alone;
+use crate::pages::{Pages, touch};
+use crate::sampled::{sampled, until_sampled};
+
+const PAGES: usize = 50;
+const SOURCE: &str = "void touch(char *at, long pages) { while (pages--) { *at = 1; at += 4096; } }";
+
+/// Compiles the library. `None` without a compiler.
+fn built(name: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, library) = (folder.join("touch.c"), folder.join(name));
+    fs::write(&source, SOURCE).expect("written");
+    let compiled = Command::new("cc").args(["-O1", "-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+    compiled.ok()?.success().then_some(library)
+}
+
+/// Opens the library, causes so many page faults in its code, and closes it after `work`. Returns the address of that
+/// code.
+fn touch_in(library: &Path, pages: usize, work: fn()) -> usize {
+    let name = CString::new(library.to_str().expect("UTF-8")).expect("no zeroes");
+    // As many each time, so that the libraries find the same place.
+    let memory = Pages::new(PAGES);
+    // SAFETY: the library has a function of that name and type, which writes to these pages, and is used by nobody
+    // else.
+    unsafe {
+        let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        assert!(!library.is_null(), "{name:?}");
+        let function = libc::dlsym(library, c"touch".as_ptr());
+        std::mem::transmute::<*mut c_void, extern "C" fn(*mut u8, usize)>(function)(memory.start(), pages);
+        work();
+        assert_eq!(libc::dlclose(library), 0);
+        function as usize
+    }
+}
+
+#[test]
+fn samples_of_an_unloaded_library_are_not_those_of_another_one_in_its_place() {
+    let (Some(first), Some(second)) = (built("libfirst.so"), built("libsecond.so")) else {
+        return println!("skipped: there is no C compiler");
+    };
+    let _alone = alone();
+    let mut in_same_place = 0;
+    let work = || {
+        until_sampled(|| touch(1));
+        let read_samples = || _ = perfmark::snapshot();
+        for _ in 0..50 {
+            let places = [touch_in(&first, PAGES, || ()), touch_in(&second, 0, read_samples)];
+            in_same_place += usize::from(places[0] == places[1]);
+        }
+    };
+    let Some(sampled) = sampled(Sampling::new().event("page_faults").period(1).stacks(Stacks::Off), work) else {
+        return;
+    };
+    let samples = sampled.samples();
+    let named = |library: &Path| {
+        let is_there =
+            |at: usize| samples.modules[samples.locations[at].module].path == library.to_str().expect("UTF-8");
+        let stacks = samples.paths.iter().flat_map(|path| &path.stacks);
+        stacks.filter(|stack| is_there(stack.locations[0])).map(|stack| stack.samples).sum::<u64>()
+    };
+    let (of_first, of_second) = (named(&first), named(&second));
+    println!("{in_same_place} times in the same place: {of_first} samples of the first, {of_second} of the second");
+    assert!(in_same_place > 0);
+    // The loader does not execute its code.
+    assert_eq!(of_second, 0);
+}
