@@ -215,8 +215,8 @@ objects! {
     Overhead { in_call, total, noise }
     Node { parent, mark, calls, values by ByEvent }
     Samples {
-        event, period, frequency, lost, throttled, unattributed, threads_without, why_without, threads_too_short,
-        user_ns, stack_bytes, paths, locations, modules, frames
+        event, period, frequency, lost, throttled, unattributed, in_open_calls, too_deep, threads_without, why_without,
+        threads_too_short, user_ns, stack_bytes, paths, locations, modules, frames
     }
     SampledPath { marks, samples, stacks }
     SampledStack { locations, samples }

@@ -38,7 +38,11 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
 pub(super) fn biased(snapshot: &Snapshot) -> impl Iterator<Item = String> {
     let all = snapshot.sampled().iter().zip(events(snapshot.sampled()));
     all.flat_map(|(samples, event)| {
-        let why = [lost(samples).filter(|_| samples.is_lossy()), missing(samples)];
+        let why = [
+            lost(samples).filter(|_| samples.is_lossy()),
+            missing(samples),
+            unattributed(samples).filter(|_| samples.is_unattributed()),
+        ];
         why.into_iter().flatten().map(move |sentence| of_event(&event, &sentence))
     })
 }
@@ -122,21 +126,33 @@ fn percent(part: u64, all: u64) -> f64 {
 }
 
 fn of_one(samples: &Samples) -> Vec<String> {
-    /// In percent.
-    const MANY_UNATTRIBUTED: f64 = 5.0;
     let mut lacks: Vec<String> = lost(samples).into_iter().chain(missing(samples)).collect();
     if samples.throttled > 0 {
         let times = counted(samples.throttled, "time");
         lacks.push(format!("the kernel paused sampling {times}, because there were too many samples"));
     }
-    let unattributed = percent(samples.unattributed, samples.taken());
-    if unattributed > MANY_UNATTRIBUTED {
-        lacks.push(format!(
-            "{} not attributed ({unattributed:.1} %): their call was still open, began before sampling, or is unknown",
-            were(samples.unattributed, "sample")
-        ));
-    }
+    lacks.extend(unattributed(samples));
     lacks
+}
+
+/// The samples that belong to no mark, if they are many or in calls that are too deep.
+fn unattributed(samples: &Samples) -> Option<String> {
+    let known = samples.in_open_calls.saturating_add(samples.too_deep);
+    let parts = [
+        (samples.in_open_calls, "in calls that were still open"),
+        (samples.too_deep, "in calls that were too deep (beyond about 1,170 open calls)"),
+        (samples.unattributed.saturating_sub(known), "in calls that are unknown or began before sampling"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", exact(*count)));
+    (samples.is_unattributed() || samples.too_deep > 0).then(|| {
+        format!(
+            "{} not attributed ({:.1} %): {}{}",
+            were(samples.unattributed, "sample"),
+            percent(samples.unattributed, samples.taken()),
+            parts.collect::<Vec<_>>().join(", "),
+            if samples.is_unattributed() { flagged() } else { String::new() }
+        )
+    })
 }
 
 /// What is missing among the samples of one event, a sentence each.
@@ -230,9 +246,28 @@ mod tests {
     fn many_samples_in_unknown_calls_are_reported() {
         let unattributed = |count| lacks_of(|samples| samples.unattributed = count);
         assert_eq!(unattributed(25), [""; 0]);
-        let expected = "26 samples were not attributed (5.1 %): their call was still open, began before sampling, or \
-                        is unknown";
+        let expected = "26 samples were not attributed (5.1 %): 26 in calls that are unknown or began before sampling; \
+                        shares have the flag ≈, because the remaining samples may be biased";
         assert_eq!(unattributed(26), [expected]);
+    }
+
+    #[test]
+    fn samples_in_open_and_in_too_deep_calls_are_reported_with_their_numbers() {
+        let parts = |unattributed, in_open_calls, too_deep| {
+            lacks_of(|samples| {
+                (samples.unattributed, samples.in_open_calls, samples.too_deep) =
+                    (unattributed, in_open_calls, too_deep);
+            })
+            .concat()
+        };
+        assert_eq!(parts(10, 10, 0), "");
+        let few = "10 samples were not attributed (2.0 %): 8 in calls that were still open, 2 in calls that were too \
+                   deep (beyond about 1,170 open calls)";
+        assert_eq!(parts(10, 8, 2), few);
+        let many = "200 samples were not attributed (29.2 %): 150 in calls that were still open, 40 in calls that were \
+                    too deep (beyond about 1,170 open calls), 10 in calls that are unknown or began before sampling; \
+                    shares have the flag ≈, because the remaining samples may be biased";
+        assert_eq!(parts(200, 150, 40), many);
     }
 
     #[test]

@@ -23,8 +23,16 @@ pub struct Samples {
     pub lost: u64,
     /// How often the kernel took no samples for a while, because there were too many.
     pub throttled: u64,
-    /// The number of samples in calls that were still open, or whose call is unknown.
+    /// The number of samples that belong to no mark: in calls that were still open, that were too deep, or that are
+    /// unknown, because they began before sampling or perfmark had no room to note them.
     pub unattributed: u64,
+    /// How many of these were in calls that were still open.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub in_open_calls: u64,
+    /// How many of these were in calls that perfmark could not record, because the thread had about 1,170 open calls, or
+    /// in the call around them.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub too_deep: u64,
     /// The number of threads that could not be sampled.
     pub threads_without: u64,
     /// Why the first of these could not be sampled.

@@ -13,6 +13,7 @@ use crate::pages::{Pages, touch};
 use crate::sampled::{sampled, until_sampled};
 
 const PAGES: usize = 50;
+const TIMES: u64 = 50;
 const SOURCE: &str = "void touch(char *at, long pages) { while (pages--) { *at = 1; at += 4096; } }";
 
 /// Compiles the library. `None` without a compiler.
@@ -53,7 +54,7 @@ fn samples_of_an_unloaded_library_are_not_those_of_another_one_in_its_place() {
     let work = || {
         until_sampled(|| touch(1));
         let read_samples = || _ = perfmark::snapshot();
-        for _ in 0..50 {
+        for _ in 0..TIMES {
             let places = [touch_in(&first, PAGES, || ()), touch_in(&second, 0, read_samples)];
             in_same_place += usize::from(places[0] == places[1]);
         }
@@ -71,6 +72,6 @@ fn samples_of_an_unloaded_library_are_not_those_of_another_one_in_its_place() {
     let (of_first, of_second) = (named(&first), named(&second));
     println!("{in_same_place} times in the same place: {of_first} samples of the first, {of_second} of the second");
     assert!(in_same_place > 0);
-    // The loader does not execute its code.
-    assert_eq!(of_second, 0);
+    // The second one has a page fault when its code is first executed.
+    assert!(of_second <= TIMES);
 }

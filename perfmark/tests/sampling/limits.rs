@@ -131,3 +131,31 @@ fn blocking_system_calls_are_not_interrupted() {
     };
     sampled(Sampling::new().frequency(4_000), work);
 }
+
+#[perfmark(time)]
+fn too_deep(pages: usize) {
+    touch(pages);
+}
+
+#[test]
+fn samples_in_calls_that_are_too_deep_belong_to_no_other_call() {
+    const DEPTH: u32 = 1_500;
+    const PAGES: usize = 1_000;
+    let _alone = alone();
+    let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
+    let work = || {
+        until_sampled(|| touch(1));
+        // All of these are in one mark.
+        descend(0, DEPTH, &|| too_deep(PAGES));
+    };
+    let Some(sampled) = sampled(sampling, work) else { return };
+    let samples = sampled.samples();
+    let around = samples.of_mark(Some(sampled.mark("left")));
+    println!(
+        "{} samples in calls that are too deep, {around} in those around, {} lost",
+        samples.too_deep, samples.lost
+    );
+    // The stack's own pages are new, too.
+    assert!(around < PAGES as u64 / 2);
+    assert!(samples.too_deep + samples.lost >= PAGES as u64);
+}

@@ -17,5 +17,5 @@ mod merged;
 
 pub(crate) use collector::{NO_MEMORY, Round, collect, disable, enable, round, snapshot_notes};
 pub(crate) use merged::samples;
-pub(crate) use notes::{SampledThread, UNKNOWN};
+pub(crate) use notes::{SampledThread, TOO_DEEP, UNKNOWN};
 pub(crate) use threads::{attach, detach};

@@ -34,6 +34,8 @@ pub(crate) struct SampledThread {
     noted: Cell<u64>,
     /// The number of the innermost open call that is not sampled, because it began before sampling; 0 if there is none.
     older: Cell<u64>,
+    /// The number of the innermost call with a frame, inside which a call began that got none.
+    around_too_deep: Cell<u64>,
     /// Whether sampling has started again since the last note, while calls were open.
     has_restarted: AtomicBool,
     /// 1 if there is a ring.
@@ -58,12 +60,14 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Note {
     pub(crate) position: u64,
-    /// Null outside of all marks, and [`UNKNOWN`].
+    /// Null outside of all marks, [`UNKNOWN`], or [`TOO_DEEP`].
     pub(crate) node: *const Node,
 }
 
 /// The node of samples whose call is unknown, because a note had no room.
 pub(crate) const UNKNOWN: *const Node = ptr::dangling();
+/// The node of samples in calls that got no frame, because the thread has too many open calls.
+pub(crate) const TOO_DEEP: *const Node = UNKNOWN.wrapping_add(1);
 
 // SAFETY: only the owning thread uses the cells and the paths. The rest is atomic or set once. The ring is mapped as
 // long as `ring` has it.
@@ -80,6 +84,7 @@ impl SampledThread {
             was_full: AtomicBool::new(false),
             noted: Cell::new(0),
             older: Cell::new(older),
+            around_too_deep: Cell::new(0),
             has_restarted: AtomicBool::new(false),
             has_ring: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -189,6 +194,17 @@ impl SampledThread {
         slot.position.store(head, Relaxed);
         slot.node.store(node.cast_mut(), Relaxed);
         self.written.store(written + 1, Release);
+    }
+
+    /// A call begins that gets no frame, inside the call with this number. Its exit leaves no trace, so samples until
+    /// that one ends may be in either. For the owning thread.
+    pub(crate) fn begin_too_deep(&self, around: u64) {
+        self.around_too_deep.set(around);
+    }
+
+    /// Whether calls without frames began in the call with this number. For the owning thread.
+    pub(crate) fn is_around_too_deep(&self, call: u64) -> bool {
+        self.around_too_deep.get() == call
     }
 
     /// The number of the thread's last call at the last note in a call; from now on, this one. For the owning thread.

@@ -7,8 +7,9 @@ use crate::recording::cells::ThreadCells;
 use crate::recording::cells::graph::{Graph, Node};
 use crate::snapshot::Samples;
 
-/// A node that no path has.
+/// Nodes that no path has.
 pub(crate) const UNKNOWN: *const Node = ptr::dangling();
+pub(crate) const TOO_DEEP: *const Node = ptr::dangling();
 
 /// A thread that is sampled: there is none.
 #[derive(Debug)]
@@ -33,6 +34,14 @@ impl SampledThread {
     }
 
     pub(crate) fn may_be_in_older(&self, _: u64, _: impl FnOnce() -> u64) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn begin_too_deep(&self, _: u64) {
+        match *self {}
+    }
+
+    pub(crate) fn is_around_too_deep(&self, _: u64) -> bool {
         match *self {}
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::notes::UNKNOWN;
+use super::notes::{TOO_DEEP, UNKNOWN};
 use super::unwind::Address;
 use crate::recording::cells::graph::Node;
 use crate::snapshot::tree::Tree;
@@ -47,6 +47,8 @@ pub(crate) struct Totals {
     /// The number of samples whose call is unknown: a thread had more calls with samples than notes, or it was a
     /// call of a hidden mark, by which probe overhead is measured.
     pub(crate) unknown: u64,
+    /// The number of samples in calls that got no frame.
+    pub(crate) too_deep: u64,
     /// The number of samples in marks whose callers are unknown, because there were too many paths.
     pub(crate) without_callers: u64,
     /// The number of samples for which the kernel had no room.
@@ -62,7 +64,7 @@ impl Totals {
     ///
     /// # Safety
     ///
-    /// The node is null, [`UNKNOWN`], or a node whose thread's cells exist.
+    /// The node is null, [`UNKNOWN`], [`TOO_DEEP`], or a node whose thread's cells exist.
     #[allow(unsafe_code, reason = "nodes are found by pointers")]
     pub(super) unsafe fn add(&mut self, samples: Stacks, node: *const Node) {
         if samples.is_empty() {
@@ -71,9 +73,13 @@ impl Totals {
         let into = if node.is_null() {
             &mut self.outside
         } else {
+            let taken = samples.values().sum::<u64>();
+            if node == TOO_DEEP {
+                self.too_deep += taken;
+                return;
+            }
             // SAFETY: this function's contract.
             let path = if node == UNKNOWN { None } else { path(unsafe { &*node }) };
-            let taken = samples.values().sum::<u64>();
             let Some((mut marks, mut is_whole)) = path else {
                 self.unknown += taken;
                 return;

@@ -93,7 +93,7 @@ function treeOfSamples(samples) {
   };
   for (const [node, callee] of tops) addFunctions(node, callee);
   const unattributed = Number(samples.unattributed);
-  if (unattributed > 0) add(root, { ...without("unknown", "not attributed: calls that were still open, began before sampling, or are unknown"), own: unattributed });
+  if (unattributed > 0) add(root, { ...without("unknown", "not attributed: calls that were still open, too deep, began before sampling, or are unknown"), own: unattributed });
   // A function's node comes after that of its caller, but a mark's may come after functions of its caller.
   for (const node of nodes.toSorted((one, other) => other.depth - one.depth)) {
     node.width += node.own;

@@ -137,11 +137,16 @@ impl Samples {
         self.paths_of(mark).map(|path| path.samples).fold(0, u64::saturating_add)
     }
 
-    /// Whether so many samples are missing that the others may be no fair selection: more than 5 % were lost, or more
-    /// than a tenth of those that were [`expected`](Self::expected) were never taken.
+    /// Whether so many samples are missing that the others may be no fair selection: more than 5 % were lost, belong to
+    /// no mark because their call is [unknown](Self::unattributed), or were [expected](Self::expected) and never taken.
     #[must_use]
     pub fn is_biased(&self) -> bool {
-        self.is_lossy() || self.missing().is_some()
+        self.is_lossy() || self.is_unattributed() || self.missing().is_some()
+    }
+
+    /// Whether it is unknown of more than 5 % to which mark they belong.
+    pub(crate) fn is_unattributed(&self) -> bool {
+        u128::from(self.unattributed) * 20 > u128::from(self.taken())
     }
 
     /// Whether more than 5 % were lost.
@@ -164,13 +169,13 @@ impl Samples {
         u64::try_from(samples).ok().filter(|_| is_clock && user_ns > 0)
     }
 
-    /// The number of expected samples that were neither taken nor lost, if they are more than a tenth, and more than
+    /// The number of expected samples that were neither taken nor lost, if they are more than 5 %, and more than
     /// chance: the kernel estimates the time by its timer, 100 times a second or more.
     pub(crate) fn missing(&self) -> Option<u64> {
         const ENOUGH_NS: u64 = 1_000_000_000;
         let expected = self.expected().filter(|_| self.user_ns >= ENOUGH_NS)?;
         let missing = expected.saturating_sub(self.taken().saturating_add(self.lost));
         let chance = 3.0 * (expected as f64).sqrt();
-        (missing as f64 > (expected as f64 / 10.0).max(chance)).then_some(missing)
+        (missing as f64 > (expected as f64 / 20.0).max(chance)).then_some(missing)
     }
 }

@@ -149,6 +149,8 @@ impl Samples {
             lost: count(|samples| samples.lost),
             throttled: count(|samples| samples.throttled),
             unattributed: count(|samples| samples.unattributed),
+            in_open_calls: count(|samples| samples.in_open_calls),
+            too_deep: count(|samples| samples.too_deep),
             threads_without: count(|samples| samples.threads_without),
             why_without: parts.iter().find_map(|samples| samples.why_without.clone()),
             threads_too_short: count(|samples| samples.threads_too_short),

@@ -7,7 +7,7 @@ use crate::recording::cells::switched::CALLS;
 use crate::recording::recorder::thread::event_set::EventSet;
 use crate::recording::recorder::thread::stack::FrameRef;
 use crate::recording::recorder::thread::state::Recorder;
-use crate::recording::sampling::{SampledThread, UNKNOWN};
+use crate::recording::sampling::{SampledThread, TOO_DEEP, UNKNOWN};
 
 /// Whether there was a sample since the last look. For calls of this set.
 #[inline]
@@ -25,7 +25,16 @@ pub(crate) fn look(set: &EventSet, recorder: &Recorder) {
     }
 }
 
-/// The same for a thread that calls no mark now.
+/// Notes that a call of this set begins without a frame: the samples after the last look are not known to be in the
+/// innermost call that has one.
+pub(crate) fn begin_too_deep(set: &EventSet, recorder: &Recorder) {
+    look(set, recorder);
+    if let (Some(sampled), Some(innermost)) = (set.sampled(), recorder.stack.innermost()) {
+        sampled.begin_too_deep(innermost.number());
+    }
+}
+
+/// As [`look`], for a thread that calls no mark now.
 pub(crate) fn look_now(sampled: &SampledThread, recorder: &Recorder) {
     if let Some(head) = sampled.moved() {
         note(sampled, head, recorder);
@@ -52,6 +61,7 @@ fn noted(sampled: &SampledThread, recorder: &Recorder) -> *const Node {
     }
     match innermost {
         None => ptr::null(),
+        Some(frame) if sampled.is_around_too_deep(frame.number()) => TOO_DEEP,
         Some(frame) if is_sampled(&frame) => node(sampled, frame, recorder),
         // It began after sampling had stopped, or before it began.
         Some(_) => UNKNOWN,

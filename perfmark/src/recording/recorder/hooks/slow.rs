@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::Delta;
 
-use super::look::look;
+use super::look::{begin_too_deep, look};
 use super::reached::reach;
 use crate::recording::cells::event_cost::EventCost;
 use crate::recording::cells::graph::Known;
@@ -101,6 +101,7 @@ pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token 
     if recorder.stack.next_for(plan.set().len()).is_some() {
         return plan.base_hooks().begin(recorder);
     }
+    begin_too_deep(plan.set(), &recorder);
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
     let is_skipped = plan.is_of_skipped();
