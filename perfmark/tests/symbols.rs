@@ -120,6 +120,7 @@ mod linux {
             ("debug_information_of_another_build_is_refused", another_build_is_refused),
             ("a_program_that_the_loader_starts_has_its_own_name_and_lines", started_by_the_loader),
             ("a_library_of_a_relative_path_has_lines_after_the_program_changes_its_directory", relative_library),
+            ("a_library_without_rust_and_without_debug_information_is_no_problem", library_without_lines),
             ("packed_debug_information_beside_the_program_has_inlined_functions", packed),
         ];
         support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
@@ -281,21 +282,33 @@ mod linux {
     }
 
     fn relative_library() {
-        let folder = Folder::new("symbols-library");
+        let snapshot = with_library("symbols-library", "-g");
+        let frames = &snapshot.samples[0].frames;
+        let is_there = |frame: &perfmark::Frame| frame.function == "spin" && frame.line == Some(3);
+        assert!(frames.iter().any(is_there), "{:?}\n{:?}", snapshot.notes, snapshot.samples[0].modules);
+    }
+
+    fn library_without_lines() {
+        let snapshot = with_library("symbols-without-lines", "-g0");
+        let is_there = |frame: &perfmark::Frame| frame.function == "spin" && frame.line.is_none();
+        assert!(snapshot.samples[0].frames.iter().any(is_there), "{:?}", snapshot.samples[0].modules);
+        assert!(!snapshot.notes.iter().any(|note| note.contains("libspin.so")), "{:?}", snapshot.notes);
+    }
+
+    /// The report of a program whose time is in a library, which is compiled with this option.
+    fn with_library(folder: &str, option: &str) -> Snapshot {
+        let folder = Folder::new(folder);
         let [source, report] = [folder.0.join("spin.c"), folder.0.join("report.json")];
         let text = "unsigned long spin(unsigned long n) {\n volatile unsigned long sum = 0;\n while (n--) sum += n;\n \
                     return sum;\n}\n";
         fs::write(&source, text).expect("written");
         let mut compiler = Command::new("cc");
-        let compiler = compiler.args(["-g", "-shared", "-fPIC", "-Wl,--build-id", "-o", "libspin.so"]).arg(&source);
+        let compiler = compiler.args([option, "-shared", "-fPIC", "-Wl,--build-id", "-o", "libspin.so"]).arg(&source);
         assert_code(&compiler.current_dir(&folder.0).output().expect("a C compiler"), 0);
         let own = env::current_exe().expect("a path");
         let mut command = crate::program::command(&own, "library", &settings(&report));
         assert_code(&command.current_dir(&folder.0).output().expect("started"), 0);
-        let snapshot = read(&report);
-        let frames = &snapshot.samples[0].frames;
-        let is_there = |frame: &perfmark::Frame| frame.function == "spin" && frame.line == Some(3);
-        assert!(frames.iter().any(is_there), "{:?}\n{:?}", snapshot.notes, snapshot.samples[0].modules);
+        read(&report)
     }
 
     /// Builds this program again, with its debug information in a file beside it.

@@ -1,7 +1,6 @@
 //! Sampling, as a program starts and stops it.
 
 use std::fmt::{self, Display, Formatter};
-use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,9 +9,8 @@ use perfmark_rdpmc::sample::{self, Ring};
 
 use super::mark::mark_settings;
 use super::recorder;
-use super::sampling::{self, Round};
+use super::sampling::{self, Round, WakePipe};
 use super::start;
-use crate::platform::descriptors::Kept;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
 use crate::settings::recording::{is_off, settings};
@@ -29,7 +27,7 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 ///
 /// The first period of each thread has a random length, so a thread that ends before a period is over has samples in
 /// proportion to its CPU time. A frequency of cycles is the exception: the kernel adjusts their period from the first
-/// cycle on. A thread is sampled from some milliseconds after its begin.
+/// cycle on. A thread is sampled from a millisecond or two after its first marked call.
 ///
 /// ```
 /// # #[perfmark::perfmark(time)]
@@ -156,7 +154,7 @@ static COLLECTOR: PerProcess<Collector> = PerProcess::new();
 struct Collecting {
     thread: JoinHandle<()>,
     /// Wakes the thread when sampling has stopped.
-    end: Arc<WakePipe>,
+    wake: Arc<WakePipe>,
 }
 
 fn collector() -> Option<MutexGuard<'static, Option<Collecting>>> {
@@ -183,48 +181,35 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
 
 fn start_thread() -> Result<Collecting, String> {
     let no_pipe = |why| format!("pipe2 failed: {why}; raise RLIMIT_NOFILE (`ulimit -n`)");
-    let (reader, writer) = io::pipe().map_err(no_pipe)?;
-    let end = Arc::new(WakePipe { reader: Kept::new(reader), writer: Kept::new(writer) });
-    let is_over = Arc::clone(&end);
-    let thread = background::spawn("perfmark-samples", move || read_rings(&is_over))
+    let wake = Arc::new(WakePipe::new().map_err(no_pipe)?);
+    let waits_for = Arc::clone(&wake);
+    let thread = background::spawn("perfmark-samples", move || read_rings(&waits_for))
         .map_err(|why| format!("no thread can be created that reads the samples: {why}"))?;
-    Ok(Collecting { thread, end })
-}
-
-/// Wakes the thread that waits for rings and for this.
-struct WakePipe {
-    reader: Kept<PipeReader>,
-    writer: Kept<PipeWriter>,
-}
-
-impl WakePipe {
-    /// `None` if the program closed one of its ends, without which it would be ready all the time or never.
-    fn ends(&self) -> Option<(&PipeReader, &PipeWriter)> {
-        self.reader.get().zip(self.writer.get())
-    }
+    sampling::set_wake(Some(Arc::clone(&wake)));
+    Ok(Collecting { thread, wake })
 }
 
 /// The least and the most time between two rounds of the collector.
-const SHORTEST: Duration = Duration::from_millis(2);
+const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 /// The number of rounds, as soon as possible, after new threads: their first periods end, and others may follow.
 const SOON: u32 = 16;
 
-/// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. Ends after
-/// sampling has stopped, which the pipe announces.
-fn read_rings(is_over: &WakePipe) {
-    let wait = |rings: &[&Ring], time| match is_over.ends() {
-        Some((pipe, _)) => sample::wait_or_wake(rings, pipe, Some(time)),
+/// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. The pipe
+/// announces threads that call marks, and the end of sampling.
+fn read_rings(wake: &WakePipe) {
+    let wait = |rings: &[&Ring], time| match wake.reader() {
+        Some(pipe) => sample::wait_or_wake(rings, pipe, Some(time)),
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
-    let (mut pause, mut soon, mut was_ready) = (SHORTEST, SOON, false);
+    let (mut pause, mut soon, mut was_ready, mut was_woken) = (SHORTEST, SOON, false, false);
     while let Some(Round { rings, has_new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
         soon = if has_new_threads { SOON } else { soon.saturating_sub(1) };
         pause = if soon > 0 { SHORTEST } else { (2 * pause).min(LONGEST) };
-        if was_ready {
-            // A ring that is full again at once must not take all CPU time.
-            _ = wait(&[], SHORTEST);
+        if was_ready || was_woken {
+            // Rings that are full again at once, and many new threads, must not take all CPU time.
+            _ = sample::wait(&[], Some(SHORTEST));
         }
         let rings: Vec<&Ring> = rings.iter().map(|ring| &**ring).collect();
         was_ready = wait(&rings, pause).map_or_else(
@@ -235,6 +220,7 @@ fn read_rings(is_over: &WakePipe) {
             },
             |ready| ready > 0,
         );
+        was_woken = wake.was_woken();
     }
 }
 
@@ -246,9 +232,10 @@ pub(crate) fn stop() {
         // The calling thread's samples until now belong to its innermost call.
         recorder::note_samples();
         end();
-        if let Some(Collecting { thread, end }) = collector.take() {
+        if let Some(Collecting { thread, wake }) = collector.take() {
             // A forked child may still have the pipe, so closing it is not enough.
-            _ = end.ends().map(|(_, mut writer)| writer.write_all(&[0]));
+            wake.wake();
+            sampling::set_wake(None);
             // It has the reason of a panic, which nobody needs.
             _ = thread.join();
         }

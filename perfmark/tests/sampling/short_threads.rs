@@ -1,5 +1,8 @@
 //! Threads that end before a period is over.
 
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use perfmark::{Sampling, Stacks, perfmark};
@@ -8,10 +11,10 @@ use crate::alone;
 use crate::cpu_time::cpu_time;
 use crate::loops::spin_seven;
 use crate::pages::touch;
-use crate::sampled::{sampled, until_samples};
+use crate::sampled::sampled;
 
-/// Longer than a thread waits until it is sampled, in nanoseconds.
-const PERIOD: u64 = 40_000_003;
+/// In nanoseconds.
+const PERIOD: u64 = 20_000_003;
 
 /// Computes for this CPU time.
 #[perfmark(time)]
@@ -23,29 +26,52 @@ fn short(nanoseconds: u64) {
     }
 }
 
-/// The number of samples in so many threads that compute for this CPU time.
-fn samples_of(threads: u64, nanoseconds: u64) -> Option<u64> {
-    let work = || {
-        for _ in 0..threads {
-            // The thread is sampled as soon as there is a sample of a page fault.
-            let thread = move || {
-                until_samples(1, || touch(1));
-                short(nanoseconds);
-            };
-            thread::spawn(thread).join().expect("no panic");
+#[perfmark(time)]
+#[inline(never)]
+fn fault_in_thread() {
+    touch(1);
+}
+
+fn samples_in(mark: &str) -> u64 {
+    let snapshot = perfmark::snapshot();
+    let mark = snapshot.marks.iter().position(|one| one.name == mark).expect("a mark");
+    snapshot.samples.iter().map(|samples| samples.of_mark(Some(mark))).sum()
+}
+
+/// Starts a thread that computes for this CPU time after it is sampled, and nearly none before.
+fn sampled_thread(nanoseconds: u64) {
+    let (turns, is_sampled) = (Barrier::new(2), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                turns.wait();
+                if is_sampled.load(Relaxed) {
+                    break;
+                }
+                fault_in_thread();
+                turns.wait();
+            }
+            short(nanoseconds);
+        });
+        let before = samples_in("fault_in_thread");
+        while samples_in("fault_in_thread") == before {
+            turns.wait();
+            turns.wait();
         }
-    };
-    let sampling = Sampling::new().event("cpu-clock").period(PERIOD).and("page_faults").period(1);
-    let sampled = sampled(sampling.stacks(Stacks::Off), work)?;
-    let clock = sampled.0.samples.iter().find(|samples| samples.event.contains("clock") && samples.taken() > 0);
-    Some(clock.map_or(0, |samples| samples.of_mark(Some(sampled.mark("short")))))
+        is_sampled.store(true, Relaxed);
+        turns.wait();
+    });
 }
 
 #[test]
 fn a_thread_that_is_shorter_than_a_period_has_samples_in_proportion_to_its_time() {
-    const THREADS: u64 = 60;
+    const THREADS: u64 = 80;
     let _alone = alone();
-    let Some(samples) = samples_of(THREADS, PERIOD * 2 / 5) else { return };
+    let sampling = Sampling::new().event("cpu-clock").period(PERIOD).and("page_faults").period(1);
+    let work = || (0..THREADS).for_each(|_| sampled_thread(PERIOD * 2 / 5));
+    let Some(sampled) = sampled(sampling.stacks(Stacks::Off), work) else { return };
+    let clock = sampled.0.samples.iter().find(|samples| samples.event.contains("clock") && samples.taken() > 0);
+    let samples = clock.map_or(0, |samples| samples.of_mark(Some(sampled.mark("short"))));
     let (expected, error) = (THREADS as f64 * 0.4, (THREADS as f64 * 0.4 * 0.6).sqrt());
     println!("{samples} samples, {expected} ± {error:.1} expected");
     assert!((samples as f64 - expected).abs() < 5.0 * error);

@@ -7,6 +7,7 @@ use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
 
 use super::notes::SampledThread;
 use super::rings::Events;
+use super::wake::WakePipe;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::Arc;
 use crate::recording::cells::ThreadCells;
@@ -26,6 +27,8 @@ pub(super) struct Registry {
     /// By a number that no other entry has had.
     pub(super) entries: BTreeMap<u64, Entry>,
     next: u64,
+    /// Wakes the collector, if there is one.
+    wake: Option<Shared<WakePipe>>,
     /// The number of threads that ended before they had a ring, by the number of the sampling.
     pub(super) too_short: BTreeMap<u8, u64>,
 }
@@ -85,6 +88,16 @@ pub(crate) fn attach(sampling: u8, thread: u32, notes: &Arc<SampledThread>) {
         *known = Some(Arc::clone(notes));
     } else {
         registry.add(Entry { notes: Some(Arc::clone(notes)), ..Entry::new(sampling, thread) });
+        let wake = registry.wake.clone();
+        drop(registry);
+        wake.inspect(|wake| wake.wake());
+    }
+}
+
+/// New threads wake the collector by this from now on.
+pub(crate) fn set_wake(wake: Option<Shared<WakePipe>>) {
+    if let Some(mut registry) = lock() {
+        registry.wake = wake;
     }
 }
 
