@@ -48,15 +48,7 @@ pub(crate) fn process_usage() -> Option<ProcessUsage> {
 /// The CPU time of the calling thread in nanoseconds, by one system call. `None` if the system has none like it.
 #[cfg(unix)]
 pub(crate) fn thread_cpu_ns() -> Option<u64> {
-    if cfg!(miri) {
-        return None;
-    }
-    // SAFETY: a zeroed timespec is a valid one, and clock_gettime writes one.
-    let time = unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        (libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) == 0).then_some(time)?
-    };
-    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).ok()
+    nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// The CPU time in user mode of a thread of this process with this number, in nanoseconds. 0 if it is unknown.
@@ -64,19 +56,21 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
 pub(crate) fn thread_user_ns(thread: u32) -> u64 {
     /// `CPUCLOCK_VIRT | CPUCLOCK_PERTHREAD_MASK` of linux/posix-timers.h, whose clocks have numbers like this one.
     const USER_OF_THREAD: libc::clockid_t = 1 | 4;
+    nanoseconds((!thread.cast_signed() << 3) | USER_OF_THREAD).unwrap_or(0)
+}
+
+/// The time of a clock. `None` if it is unknown.
+#[cfg(unix)]
+fn nanoseconds(clock: libc::clockid_t) -> Option<u64> {
     if cfg!(miri) {
-        return 0;
+        return None;
     }
-    let clock = (!thread.cast_signed() << 3) | USER_OF_THREAD;
     // SAFETY: a zeroed timespec is a valid one, and clock_gettime writes one. An unknown clock is an error.
     let time = unsafe {
         let mut time: libc::timespec = std::mem::zeroed();
-        if libc::clock_gettime(clock, &raw mut time) != 0 {
-            return 0;
-        }
-        time
+        (libc::clock_gettime(clock, &raw mut time) == 0).then_some(time)?
     };
-    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).unwrap_or(0)
+    u64::try_from(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)).ok()
 }
 
 #[cfg(all(feature = "sampling", not(any(target_os = "linux", target_os = "android"))))]

@@ -3,12 +3,14 @@
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
 //! the stack does not reach it, the executed line is shown, with the name of its function.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
+use crate::compact::sort_by_key;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path};
@@ -16,8 +18,8 @@ use crate::text::{exact, sanitize, share_of_samples};
 
 /// The most lines of a mark, for each event.
 const LINES: usize = 3;
-/// The most functions outside of marks, for each event.
-pub(super) const FUNCTIONS: usize = 5;
+/// The most functions to mark, for each event.
+const FUNCTIONS: usize = 5;
 /// The fewest samples of a line or a function that is shown.
 pub(super) const FEWEST: u64 = 5;
 
@@ -37,11 +39,21 @@ pub(super) struct Row {
     pub(super) text: String,
 }
 
+/// The functions to mark next, inside and outside of marks, and those outside that nobody can mark.
+pub(super) fn functions_to_show(snapshot: &Snapshot, samples: &Samples) -> Vec<HotFunction> {
+    let mut functions = snapshot.functions_to_mark(samples);
+    functions.extend(snapshot.unmarked_functions(samples).into_iter().filter(|function| !function.can_be_marked));
+    functions.retain(|function| function.samples >= FEWEST);
+    sort_by_key(&mut functions, |function| Reverse(function.samples));
+    functions.truncate(FUNCTIONS);
+    functions
+}
+
 /// The samples outside of all marks, of one event.
 pub(super) struct Outside {
     /// Their share of all samples.
     pub(super) sentence: String,
-    /// The hottest functions that have no mark.
+    /// The hottest functions that have no mark, also inside of marks.
     pub(super) functions: Vec<Row>,
 }
 
@@ -111,12 +123,10 @@ impl<'a> HotLines<'a> {
             let (samples, event) = &self.samples[at];
             let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
             let all = samples.taken();
-            if outside == 0 {
+            let functions = functions_to_show(self.snapshot, samples);
+            if outside == 0 && functions.is_empty() {
                 continue;
             }
-            let mut functions = self.snapshot.unmarked_functions(samples);
-            functions.retain(|one| one.samples >= FEWEST);
-            functions.truncate(FUNCTIONS);
             let next = match () {
                 () if functions.is_empty() => "",
                 () if functions.iter().any(|one| one.can_be_marked) => "; consider marking (shares of all samples)",
@@ -328,6 +338,18 @@ mod tests {
         without.samples[0].paths[0].stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);
         let sentence = &HotLines::new(&without, false).outside()[0].sentence;
         assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; hottest functions (shares of all samples)");
+    }
+
+    #[test]
+    fn functions_that_marked_ones_call_are_suggested_too() {
+        let mut snapshot = sample::sampled();
+        let inlined = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("find"));
+        let inlined = inlined.expect("a frame");
+        inlined.function = "wordcount::clean".to_owned();
+        inlined.file = Some("/home/user/wordcount/src/clean.rs".to_owned());
+        let functions = shown(HotLines::new(&snapshot, false).outside().swap_remove(0).functions);
+        assert!(functions[0].contains("clean  src/clean.rs:"), "{functions:?}");
+        assert_eq!(functions.len(), 3, "and those outside of marks");
     }
 
     #[test]

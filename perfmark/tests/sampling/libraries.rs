@@ -62,11 +62,10 @@ fn samples_of_an_unloaded_library_are_not_those_of_another_one_in_its_place() {
     let Some(sampled) = sampled(Sampling::new().event("page_faults").period(1).stacks(Stacks::Off), work) else {
         return;
     };
-    let samples = sampled.samples();
+    let found = sampled.samples();
     let named = |library: &Path| {
-        let is_there =
-            |at: usize| samples.modules[samples.locations[at].module].path == library.to_str().expect("UTF-8");
-        let stacks = samples.paths.iter().flat_map(|path| &path.stacks);
+        let is_there = |at: usize| found.modules[found.locations[at].module].path == library.to_str().expect("UTF-8");
+        let stacks = found.paths.iter().flat_map(|path| &path.stacks);
         stacks.filter(|stack| is_there(stack.locations[0])).map(|stack| stack.samples).sum::<u64>()
     };
     let (of_first, of_second) = (named(&first), named(&second));

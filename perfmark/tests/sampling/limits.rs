@@ -149,13 +149,10 @@ fn samples_in_calls_that_are_too_deep_belong_to_no_other_call() {
         descend(0, DEPTH, &|| too_deep(PAGES));
     };
     let Some(sampled) = sampled(sampling, work) else { return };
-    let samples = sampled.samples();
-    let around = samples.of_mark(Some(sampled.mark("left")));
-    println!(
-        "{} samples in calls that are too deep, {around} in those around, {} lost",
-        samples.too_deep, samples.lost
-    );
+    let found = sampled.samples();
+    let around = found.of_mark(Some(sampled.mark("left")));
+    println!("{} samples in calls that are too deep, {around} in those around, {} lost", found.too_deep, found.lost);
     // The stack's own pages are new, too.
     assert!(around < PAGES as u64 / 2);
-    assert!(samples.too_deep + samples.lost >= PAGES as u64);
+    assert!(found.too_deep + found.lost >= PAGES as u64);
 }

@@ -71,8 +71,8 @@ fn a_thread_that_is_shorter_than_a_period_has_samples_in_proportion_to_its_time(
     let work = || (0..THREADS).for_each(|_| sampled_thread(PERIOD * 2 / 5));
     let Some(sampled) = sampled(sampling.stacks(Stacks::Off), work) else { return };
     let clock = sampled.0.samples.iter().find(|samples| samples.event.contains("clock") && samples.taken() > 0);
-    let samples = clock.map_or(0, |samples| samples.of_mark(Some(sampled.mark("short"))));
+    let found = clock.map_or(0, |samples| samples.of_mark(Some(sampled.mark("short"))));
     let (expected, error) = (THREADS as f64 * 0.4, (THREADS as f64 * 0.4 * 0.6).sqrt());
-    println!("{samples} samples, {expected} ± {error:.1} expected");
-    assert!((samples as f64 - expected).abs() < 5.0 * error);
+    println!("{found} samples, {expected} ± {error:.1} expected");
+    assert!((found as f64 - expected).abs() < 5.0 * error);
 }

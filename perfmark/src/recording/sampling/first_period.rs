@@ -87,12 +87,15 @@ mod tests {
         let read = first.first.next_multiple_of(round).min(length);
         let end = (read + late).min(length);
         first.read_at(read);
-        let in_time = (1..).map(|n| n * first.first).take_while(|&at| at <= read).collect::<Vec<_>>();
-        let in_time: u64 = in_time.into_iter().map(|at| first.weight(at - 1)).sum();
+        let weights = |first: &mut FirstPeriod, times: &mut dyn Iterator<Item = u64>| -> u64 {
+            times.map(|at| first.weight(at - 1)).sum()
+        };
+        let (period, usual) = (first.first, first.usual);
+        let in_time = weights(&mut first, &mut (1..=read / period).map(|n| n * period));
         first.end_at(end, end);
-        let early = (1..).map(|n| n * first.first).take_while(|&at| at <= end).filter(|&at| at > read);
-        let usual = (1..).map(|n| end + n * first.usual).take_while(|&at| at <= length);
-        in_time + early.chain(usual).collect::<Vec<_>>().into_iter().map(|at| first.weight(at - 1)).sum::<u64>()
+        let mut early = (read / period + 1..=end / period).map(|n| n * period);
+        let mut late = (1..=(length - end) / usual).map(|n| end + n * usual);
+        in_time + weights(&mut first, &mut early) + weights(&mut first, &mut late)
     }
 
     #[test]

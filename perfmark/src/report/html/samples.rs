@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::compact::sort_by_key;
-use crate::report::hot_lines::{FEWEST, FUNCTIONS, HotLines};
+use crate::report::hot_lines::{FEWEST, HotLines, functions_to_show};
 use crate::report::json::{Json, Writer};
 use crate::report::sampling::lacks_of;
 use crate::report::source_lines::SourceLines;
@@ -96,14 +96,13 @@ impl Sampling {
 
 /// The functions to mark next, of those outside of marks.
 fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<Outside> {
-    let functions = snapshot.unmarked_functions(samples).into_iter().filter(|function| function.samples >= FEWEST);
     let outside = |function: HotFunction| Outside {
         name: name(&function.frame),
         place: names.place(&function.frame).unwrap_or_default(),
         samples: function.samples,
         is_own: function.can_be_marked,
     };
-    functions.take(FUNCTIONS).map(outside).collect()
+    functions_to_show(snapshot, samples).into_iter().map(outside).collect()
 }
 
 fn name(frame: &Frame) -> String {

@@ -27,28 +27,29 @@ pub(crate) fn is_probe(frames: &[StackFrame<'_>], own: Option<usize>) -> bool {
 }
 
 impl SampledStack {
-    /// The index of each of its [`frames`](Self::frames) in [`Samples::frames`].
-    pub(crate) fn frame_indices<'a>(&'a self, samples: &'a Samples) -> impl Iterator<Item = Option<usize>> + 'a {
-        let locations = self.locations.iter().filter_map(|&at| samples.locations.get(at));
-        locations.flat_map(|location| {
+    /// Its functions, the innermost first: the depth, the location, and the index of the frame in [`Samples::frames`].
+    fn walk<'a>(&self, samples: &'a Samples) -> impl Iterator<Item = (usize, &'a Location, Option<usize>)> {
+        let locations = self.locations.iter().filter_map(|&at| samples.locations.get(at)).enumerate();
+        locations.flat_map(|(depth, location)| {
             let named = location.frames.iter().copied().filter(|&at| at < samples.frames.len());
             let unnamed = named.clone().next().is_none().then_some(None);
-            named.map(Some).chain(unnamed)
+            named.map(Some).chain(unnamed).map(move |frame| (depth, location, frame))
         })
+    }
+
+    /// The index of each of its [`frames`](Self::frames) in [`Samples::frames`].
+    pub(crate) fn frame_indices(&self, samples: &Samples) -> impl Iterator<Item = Option<usize>> {
+        self.walk(samples).map(|(.., frame)| frame)
     }
 
     /// The functions of the stack, with those that are inlined, the innermost first.
     #[must_use]
     pub fn frames<'a>(&self, samples: &'a Samples) -> Vec<StackFrame<'a>> {
-        let mut frames = Vec::new();
-        for (depth, location) in self.locations.iter().filter_map(|&at| samples.locations.get(at)).enumerate() {
-            let named = location.frames.iter().filter_map(|&at| samples.frames.get(at));
-            let before = frames.len();
-            frames.extend(named.map(|frame| StackFrame { depth, location, frame: Some(frame) }));
-            if frames.len() == before {
-                frames.push(StackFrame { depth, location, frame: None });
-            }
-        }
-        frames
+        let frame = |(depth, location, frame): (usize, &'a Location, Option<usize>)| StackFrame {
+            depth,
+            location,
+            frame: frame.map(|at| &samples.frames[at]),
+        };
+        self.walk(samples).map(frame).collect()
     }
 }
