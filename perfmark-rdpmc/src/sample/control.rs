@@ -38,8 +38,8 @@ impl Ring {
         self.own("ioctl(PERIOD)", |source| source.ioctl_pointer(IOC_PERIOD, &mut { period }))
     }
 
-    /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which they
-    /// were [added](Self::add). Its next sample is a period from now: a period that has begun is given up.
+    /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which
+    /// they were [added](Self::add). Its next sample is a period from now: a period that has begun is given up.
     ///
     /// # Errors
     ///

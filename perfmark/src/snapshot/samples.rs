@@ -29,8 +29,8 @@ pub struct Samples {
     /// How many of these were in calls that were still open.
     #[cfg_attr(feature = "serde", serde(default))]
     pub in_open_calls: u64,
-    /// How many of these were in calls that perfmark could not record, because the thread had about 1,170 open calls, or
-    /// in the call around them.
+    /// How many of these were in calls that perfmark could not record, because the thread had about 1,170 open calls,
+    /// or in the call around them.
     #[cfg_attr(feature = "serde", serde(default))]
     pub too_deep: u64,
     /// The number of threads that could not be sampled.

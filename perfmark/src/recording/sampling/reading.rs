@@ -82,8 +82,8 @@ impl Rest {
         }
     }
 
-    /// Reads the thread's ring up to its head, and the notes. `counts_lost` asks the kernel for losses that no record says yet, because the
-    /// ring has been full since.
+    /// Reads the thread's ring up to its head, and the notes. `counts_lost` asks the kernel for losses that no record
+    /// says yet, because the ring has been full since.
     pub(super) fn read(
         &mut self,
         number: u64,

@@ -101,8 +101,8 @@ impl Symbols {
     }
 
     /// Names the addresses of the samples: [`Location::frames`](crate::Location::frames). Names that they have
-    /// are kept where none are found. Returns why addresses of files with one in 100 samples or more have no lines. Lines
-    /// of files whose known functions are of other languages than Rust are not necessary.
+    /// are kept where none are found. Returns why addresses of files with one in 100 samples or more have no lines.
+    /// Lines of files whose known functions are of other languages than Rust are not necessary.
     ///
     /// 1,000 addresses of a program of 60 MB take about 0.3 s.
     #[must_use = "it contains the reasons why addresses have no names"]
