@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
+use std::thread;
 
-use perfmark::{Samples, Sampling, Stacks, perfmark};
+use perfmark::{Report, Samples, Sampling, Stacks, perfmark};
 
 use crate::alone;
 use crate::loops::{spin_seven, spin_three};
@@ -159,4 +160,26 @@ fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
             }
         }
     });
+}
+
+#[test]
+fn threads_for_which_no_descriptor_is_left_are_reported_with_the_remedy() {
+    let _alone = alone();
+    let without = || perfmark::snapshot().samples.iter().map(|samples| samples.threads_without).sum::<u64>();
+    let before = without();
+    let until_refused = || {
+        while without() == before {
+            again(1);
+        }
+    };
+    let work = || {
+        wait_until_sampled();
+        let limited = Limited::to(0);
+        thread::scope(|scope| scope.spawn(until_refused).join().expect("no panic"));
+        drop(limited);
+    };
+    // With settings of its own, which no other thread was refused for.
+    let Some(sampled) = sampled(Sampling::new().frequency(2_999), work) else { return };
+    let report = Report::new(&sampled.0).to_string().replace(['\n', ' '], "");
+    assert!(report.contains("couldnotbesampled") && report.contains("`ulimit-n`"), "{report}");
 }
