@@ -195,6 +195,7 @@ mod kinds;
 mod counter;
 pub mod sample;
 mod off_cpu;
+mod emulated_counter;
 mod counter_set;
 mod control;
 mod group;
@@ -209,6 +210,7 @@ pub use control::{disable_all_of_thread, enable_all_of_thread};
 pub use counter::Counter;
 #[doc(hidden)]
 pub use counter_set::CounterSet;
+pub use emulated_counter::EmulatedCounter;
 pub use error::Error;
 pub use event::{
     Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, ListedEvent,

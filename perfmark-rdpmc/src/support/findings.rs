@@ -271,7 +271,8 @@ impl Support {
         if self.core_pmus.is_empty() {
             let remedy = if self.virtual_machine.is_some() {
                 "give the virtual machine a PMU (QEMU: -cpu host,pmu=on; VMware: vpmc.enable; cloud: an instance type \
-                 that has one, often the largest or a metal one), or run on hardware"
+                 that has one, often the largest or a metal one), or run on hardware; `perfmark run --emulate` counts \
+                 instructions without a PMU"
             } else {
                 "enable the PMU's driver in the kernel (arm64: the device tree or ACPI must list the PMU), or use \
                  another machine"

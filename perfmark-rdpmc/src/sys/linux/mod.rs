@@ -9,6 +9,7 @@ mod identity;
 mod wiped;
 mod fork;
 mod ring;
+mod emulated;
 
 use std::ffi::CStr;
 use std::io::{self, PipeReader};
@@ -17,6 +18,7 @@ use std::ptr;
 
 use super::abi::{PerfEventAttr, ReadFormat, Target};
 use crate::arch::system_call;
+pub(crate) use emulated::EmulatedPage;
 pub(crate) use fork::{Descriptor, Mapping, generation, page_size};
 use identity::Identity;
 pub(crate) use ring::{AuxMapping, RingMapping};
