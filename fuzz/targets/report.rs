@@ -83,7 +83,7 @@ fn event(data: &mut Unstructured<'_>) -> Result<Event> {
     let mut event = Event::default();
     event.name = name(data)?;
     event.unit = *data.choose(&[Unit::Count, Unit::Ns])?;
-    event.read = *data.choose(&[Read::User, Read::Syscall, Read::Ticks, Read::None])?;
+    event.read = *data.choose(&[Read::User, Read::Syscall, Read::Ticks, Read::Emulated, Read::None])?;
     event.reason = data.arbitrary()?;
     Ok(event)
 }

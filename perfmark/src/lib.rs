@@ -66,7 +66,8 @@
 //!   (`Sampling`). `99,stack=2048`, `stack=fp` and `stack=off` set how callers are found (`Stacks`). It requires the
 //!   feature `sampling`. The default is `off`.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
-//!   it is allowed, `syscall` uses read(2). The default is `auto`.
+//!   it is allowed, `syscall` uses read(2). `perfmark run --emulate` sets `emulated`: the emulator counts instructions.
+//!   The default is `auto`.
 //!
 //! A library that contains its own copy of perfmark, or another version of perfmark in the same program, records
 //! separately and writes its own report. The file of the second copy in the process has `.copy-2` appended to its name.

@@ -251,7 +251,7 @@ mod tests {
             ("PERFMARK_DUMP_SIGNAL", "URS1", if SIGNALS { "expected for example USR1" } else { "enable its feature" }),
             ("PERFMARK_ON_SIGINT", "reprot", "expected `report` or `end`"),
             ("PERFMARK_CALL_GRAPH", "onn", "expected `off` or `on`"),
-            ("PERFMARK_READ", "users", "expected `auto`, `user` or `syscall`"),
+            ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`"),
             ("PERFMARK_SAMPLE", "99hz", if SAMPLES { "expected `off`, a number" } else { "enable its feature" }),
         ];
         const SIGNALS: bool = cfg!(all(feature = "signal", any(target_os = "linux", target_os = "android")));

@@ -307,6 +307,7 @@ fn event(entry: &Entry, units: &Units) -> snapshot::Event {
             (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
         }
         Entry { spec: EventSpec::Time | EventSpec::Suspended, .. } => (Read::Ticks, None),
+        Entry { emulator: Some(emulator), .. } => (Read::Emulated, Some(format!("counted by {emulator}"))),
         Entry { user: 1.., .. } => (Read::User, None),
         Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
         Entry { why_refused, .. } => (Read::None, why_refused.clone()),

@@ -41,6 +41,8 @@ pub(crate) struct Entry {
     pub(crate) refused: u64,
     /// The number of threads that no longer read it, because the program closed their descriptor.
     pub(crate) lost: Arc<AtomicU64>,
+    /// The emulator that counts it, if threads read its count instead of a counter.
+    pub(crate) emulator: Option<String>,
     /// The first reason for reading it by read(2).
     pub(crate) why_syscall: Option<String>,
     /// The first reason for not reading it.
@@ -111,6 +113,7 @@ impl Events {
                 syscall: 0,
                 refused: 0,
                 lost: Arc::default(),
+                emulator: None,
                 why_syscall: None,
                 why_refused: None,
                 is_fallback: false,

@@ -5,11 +5,12 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 
 use perfmark_rdpmc::support::LoopCheck;
-use perfmark_rdpmc::{Attr, Counter, Delta, Event, OffCpu};
+use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Event, OffCpu};
 
 use super::events::{is_known_of_a_loop, unreliable};
 use super::start;
 use crate::recording::reading::EventReading;
+use crate::settings::recording::{ReadMode, settings};
 use crate::settings::{EventSpec, OffCpuKind, counter_access};
 use crate::snapshot::Unit;
 
@@ -124,6 +125,7 @@ enum Source {
     OnCpu(OffCpu),
     OffCpu(OffCpu, OffCpuKind),
     Counter(Counter),
+    Emulated(EmulatedCounter),
 }
 
 impl Source {
@@ -133,6 +135,7 @@ impl Source {
             Self::OnCpu(switches) => Some(EventReading::of_on_cpu(switches)),
             Self::OffCpu(off_cpu, kind) => Some(EventReading::of_off_cpu(off_cpu, *kind)),
             Self::Counter(counter) => EventReading::of_counter(counter),
+            Self::Emulated(counter) => Some(EventReading::of_emulated(counter)),
         }
     }
 }
@@ -175,6 +178,10 @@ impl Meter {
         let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
         check()?;
+        if settings().read == ReadMode::Emulated {
+            let counter = EmulatedCounter::open(&event).map_err(|why| MeasureError(why.to_string()))?;
+            return Ok(Self { event: event.to_string(), unit, source: Source::Emulated(counter) });
+        }
         let mut counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
         counter.notice_stops(start::clock().nanoseconds_per_tick());
         if is_known_of_a_loop(counter.event()) {

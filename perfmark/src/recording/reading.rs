@@ -1,6 +1,6 @@
 //! The value of an event of the calling thread at one moment.
 
-use perfmark_rdpmc::{Counter, Delta, OffCpu, OffCpuReading, Reading, clock};
+use perfmark_rdpmc::{Counter, Delta, EmulatedCounter, OffCpu, OffCpuReading, Reading, clock};
 
 use crate::recording::start;
 use crate::settings::OffCpuKind;
@@ -15,6 +15,7 @@ pub(crate) enum EventReading {
     /// Ticks, and the time off the CPU.
     OnCpu(u64, OffCpuReading),
     Counter(Reading),
+    Emulated(u64),
     OffCpu(OffCpuReading, OffCpuKind),
     /// Of an event that does not occur while a thread runs.
     Nothing,
@@ -28,6 +29,10 @@ impl EventReading {
     /// `None` if the counter cannot be read, or is stopped.
     pub(crate) fn of_counter(counter: &Counter) -> Option<Self> {
         counter.read().ok().map(Self::Counter)
+    }
+
+    pub(crate) fn of_emulated(counter: &EmulatedCounter) -> Self {
+        Self::Emulated(counter.count())
     }
 
     pub(crate) fn of_on_cpu(switches: &OffCpu) -> Self {
@@ -50,6 +55,7 @@ impl EventReading {
                 on_cpu.map_or(Delta::Unmeasured, Delta::Exact)
             }
             (Self::Counter(before), Self::Counter(now)) => now.since(&before),
+            (Self::Emulated(before), Self::Emulated(now)) => Delta::Exact(now.wrapping_sub(before)),
             (Self::OffCpu(before, kind), Self::OffCpu(now, _)) => {
                 now.since(&before).map_or(Delta::Unmeasured, |time| Delta::Exact(kind.of(time)))
             }

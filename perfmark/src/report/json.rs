@@ -254,6 +254,7 @@ impl Json for Read {
             Self::User => "user",
             Self::Syscall => "syscall",
             Self::Ticks => "ticks",
+            Self::Emulated => "emulated",
             Self::None => "none",
         });
     }

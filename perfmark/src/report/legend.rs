@@ -384,6 +384,7 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: 
         (Read::User, "read in user space"),
         (Read::Syscall, "read by a system call at entry and exit, which is slow"),
         (Read::Ticks, "read from the processor's tick counter"),
+        (Read::Emulated, "emulated"),
         (Read::None, "not available"),
     ] {
         let is_fast = matches!(read, Read::User | Read::Ticks);

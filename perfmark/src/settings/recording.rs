@@ -40,6 +40,8 @@ pub(crate) enum ReadMode {
     User,
     /// By read(2).
     Syscall,
+    /// As QEMU's user-mode emulator counts instructions, under `perfmark run --emulate`. There are no other counters.
+    Emulated,
 }
 
 /// The events of a bare `#[perfmark]`.
@@ -104,7 +106,12 @@ impl RecordingSettings {
         let on = environment.parsed("PERFMARK", |value| choice(value, &[("on", true), ("off", false)]));
         let events = environment.parsed("PERFMARK_EVENTS", events);
         let filter = environment.parsed("PERFMARK_FILTER", filter);
-        let modes = [("auto", ReadMode::Auto), ("user", ReadMode::User), ("syscall", ReadMode::Syscall)];
+        let modes = [
+            ("auto", ReadMode::Auto),
+            ("user", ReadMode::User),
+            ("syscall", ReadMode::Syscall),
+            ("emulated", ReadMode::Emulated),
+        ];
         let graph = [("off", false), ("on", true)];
         #[cfg(not(feature = "sampling"))]
         environment.parsed("PERFMARK_SAMPLE", |value| match value.to_str() {
@@ -203,7 +210,7 @@ mod tests {
             ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
             ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`; measuring without a budget"),
             ("PERFMARK_BUDGET", "0%", "a budget of 0 % is not possible; it must be above 0 % and at most 100 %; meas"),
-            ("PERFMARK_READ", "fast", "expected `auto`, `user` or `syscall`; using `auto`"),
+            ("PERFMARK_READ", "fast", "expected `auto`, `user`, `syscall` or `emulated`; using `auto`"),
             ("PERFMARK_EVENTS", "cycels", ": unknown event `cycels`; did you mean `cycles`"),
             ("PERFMARK_EVENTS", "cycles instructions", "; separate events by commas; using time,"),
             ("PERFMARK_EVENTS", ",", "expected at least one event"),

@@ -120,7 +120,7 @@ pub struct Event {
     pub unit: Unit,
     /// How it was read.
     pub read: Read,
-    /// Why it was not read in user space, or not at all.
+    /// Why it was not read in user space, or not at all. For [`Read::Emulated`], the emulator.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::optional_text"))]
     pub reason: Option<String>,
 }
@@ -148,6 +148,8 @@ pub enum Read {
     Syscall,
     /// From the processor's tick counter (`time`).
     Ticks,
+    /// As an emulator counted it, under `perfmark run --emulate`.
+    Emulated,
     /// Not at all; [`Event::reason`] says why.
     #[default]
     None,

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use perfmark_rdpmc::support::LoopCheck;
-use perfmark_rdpmc::{Attr, Counter, Error, Event, GroupRead, OffCpu};
+use perfmark_rdpmc::{Attr, Counter, EmulatedCounter, Error, Event, GroupRead, OffCpu};
 
 use crate::compact::sort_by_key;
 use crate::recording::events::{EventId, Events, is_known_of_a_loop};
@@ -70,6 +70,8 @@ pub(crate) enum Source {
         counter: Counter,
         read_method: ReadMethod,
     },
+    /// The instructions that an emulator counts.
+    Emulated(EmulatedCounter),
 }
 
 /// How entry and exit read a counter.
@@ -88,7 +90,7 @@ impl EventSlot {
     pub(crate) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
-            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } => None,
+            _ => None,
         }
     }
 
@@ -96,7 +98,7 @@ impl EventSlot {
     pub(crate) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
-            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } => None,
+            _ => None,
         }
     }
 
@@ -108,6 +110,20 @@ impl EventSlot {
     /// Whether entry and exit read the tick counter for it.
     pub(crate) fn reads_ticks(&self) -> bool {
         matches!(self.source, Source::Ticks | Source::OnCpu(_))
+    }
+
+    /// The counter of an emulator, if it counts the event.
+    pub(crate) fn emulated(&self) -> Option<&EmulatedCounter> {
+        match &self.source {
+            Source::Emulated(counter) => Some(counter),
+            _ => None,
+        }
+    }
+
+    /// Whether its values are the same each time the same code is executed: a hardware counter in user space, or an
+    /// emulated one.
+    pub(crate) fn repeats(&self) -> bool {
+        self.read_method() == Some(ReadMethod::User) || self.emulated().is_some()
     }
 
     /// Whether it is time off the CPU, or a part of it.
@@ -123,7 +139,7 @@ impl EventSlot {
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
         match &self.source {
             Source::OnCpu(switches) | Source::OffCpu { switches, .. } => Some(switches),
-            Source::Ticks | Source::Suspended | Source::Counter { .. } => None,
+            Source::Ticks | Source::Suspended | Source::Counter { .. } | Source::Emulated(_) => None,
         }
     }
 
@@ -132,7 +148,7 @@ impl EventSlot {
         match self.source {
             Source::Ticks | Source::OnCpu(_) | Source::OffCpu { .. } => true,
             Source::Counter { read_method, .. } => read_method == ReadMethod::User,
-            Source::Suspended => false,
+            Source::Suspended | Source::Emulated(_) => false,
         }
     }
 
@@ -145,6 +161,7 @@ impl EventSlot {
             Source::Suspended => Some(EventReading::Nothing),
             Source::Counter { counter, .. } => EventReading::of_counter(counter),
             Source::OffCpu { switches, kind } => Some(EventReading::of_off_cpu(switches, *kind)),
+            Source::Emulated(counter) => Some(EventReading::of_emulated(counter)),
         }
     }
 
@@ -177,7 +194,7 @@ impl EventSlots {
         let kind = |slot: &EventSlot| match slot.source {
             Source::Ticks => 0,
             Source::OnCpu(_) => 1,
-            Source::Counter { .. } => 2,
+            Source::Counter { .. } | Source::Emulated(_) => 2,
             Source::OffCpu { .. } => 3,
             Source::Suspended => 4,
         };
@@ -190,6 +207,11 @@ impl EventSlots {
     /// The thread's context switches, if an event needs them.
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
         self.switches.as_ref()?.as_deref().ok()
+    }
+
+    /// The emulated counter, if an event of the thread has one.
+    pub(crate) fn emulated(&self) -> Option<&EmulatedCounter> {
+        self.iter().find_map(|slot| slot.emulated())
     }
 
     /// The slot whose counter reads the thread's group, if the group has several events.
@@ -255,6 +277,9 @@ impl EventSlots {
         };
         if let Err(why) = counter_access::check() {
             return refuse(id, events, || why.to_owned());
+        }
+        if settings().read == ReadMode::Emulated {
+            return open_emulated(opened, id, events);
         }
         let (mut counter, group) = match opened.and_then(|attr| self.open_counter(&attr)) {
             Ok(opened) => opened,
@@ -335,6 +360,20 @@ impl EventSlots {
     }
 }
 
+/// Opens the event as an emulator counts it, and notes the result for the report.
+fn open_emulated(opened: Result<Attr, Error>, id: EventId, events: &Events) -> Option<Source> {
+    match opened.and_then(|attr| EmulatedCounter::open(attr.event())) {
+        Ok(counter) => {
+            events.with(id, |entry| {
+                entry.user += 1;
+                entry.emulator.get_or_insert_with(|| counter.emulator());
+            });
+            Some(Source::Emulated(counter))
+        }
+        Err(error) => refuse(id, events, || error.reason().to_owned()),
+    }
+}
+
 fn check_readable(counter: Counter) -> Result<Counter, Error> {
     counter.read().map(|_| counter)
 }
@@ -359,7 +398,7 @@ fn reason_for_syscall(counter: &Counter, id: EventId, events: &Events) -> Option
         return Some(why);
     }
     match settings().read {
-        ReadMode::User => None,
+        ReadMode::User | ReadMode::Emulated => None,
         ReadMode::Syscall => Some("PERFMARK_READ=syscall".into()),
         ReadMode::Auto => {
             let known = events.with(id, |entry| entry.user_is_cheaper);

@@ -2,7 +2,7 @@
 
 let openMark = null;
 
-const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", none: "not available" };
+const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", emulated: "counted by an emulator", none: "not available" };
 
 /** A mean in groups of three digits, with the precision of a float. */
 const meanInFull = (value) => (Number.isSafeInteger(Math.round(value)) ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : shown(real(value, "count")));

@@ -36,6 +36,7 @@ fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
 #[inline(never)]
 pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let set = plan.set();
+    let entered = set.emulated_count();
     look(set, &recorder);
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
@@ -46,6 +47,7 @@ pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     find_node(plan, frame, &recorder);
     plan.cells.open.store(open_before + 1, Relaxed);
     frame.locks.set(LOCKS_SPLIT);
+    set.exclude_emulated_since(entered);
     let is_unchanged = begin_in_user_space(set, frame, &recorder.stack);
     if !is_unchanged {
         detach(recorder.stack.iter().filter(|around| *around != frame));
@@ -209,9 +211,11 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
+    let ended = plan.set().emulated_count();
     let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
     exclude_work(before.as_ref(), &recorder, false);
+    plan.set().exclude_emulated_since(ended);
     recorder.release();
 }
 
@@ -425,9 +429,11 @@ pub(crate) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     if let Some(frame) = found {
         let plan = frame.plan();
         store_counts(plan.set(), frame, &recorder.stack);
+        let ended = plan.set().emulated_count();
         let before = moment_of_slow_end(plan, &recorder);
         close_call(plan, frame, &recorder, panicking);
         exclude_work(before.as_ref(), &recorder, false);
+        plan.set().exclude_emulated_since(ended);
     }
     recorder.release();
     found.is_some()

@@ -130,7 +130,7 @@ fn measure_all(
         .collect();
     // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
     let mut early_extra: Vec<u64> = (slots.iter().zip(difference(returned, completed)))
-        .map(|(slot, extra)| if slot.counter().is_some() && !slot.is_read_by_kernel() { extra } else { 0 })
+        .map(|(slot, extra)| if slot.repeats() { extra } else { 0 })
         .collect();
     // At most what an empty call counts, so that no value is negative.
     for (&slot, &in_leaf) in key.set.iter().zip(&in_leaf) {

@@ -48,6 +48,8 @@ pub(crate) fn first_call<'a>(
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
 ) -> Option<(&'a Plan, HeldRecorder)> {
+    // SAFETY: RESOURCES: the reference ends with the statement.
+    let emulated_count = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.count()));
     let _errno = KeepErrno::new();
     let plan = {
         // Signals are blocked because a mark in a handler would be taken for one in an allocator.
@@ -60,6 +62,12 @@ pub(crate) fn first_call<'a>(
         }
         on_cold_stack(|| prepare_call(thread, mark, calibration_calls))?
     };
+    if let Some(before) = emulated_count
+        // SAFETY: RESOURCES: the reference ends with the statement.
+        && let Some(counter) = unsafe { resources(thread) }.and_then(|resources| resources.slots.emulated())
+    {
+        counter.set_back(before);
+    }
     // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
     Some((unsafe { &*plan }, thread.acquire()?))
 }

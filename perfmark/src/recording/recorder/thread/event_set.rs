@@ -48,6 +48,8 @@ pub(crate) struct EventSet {
     off_cpu: Range<usize>,
     /// The first event that depends on the thread's context switches.
     of_switches: Option<u8>,
+    /// The event that an emulator counts.
+    emulated: Option<u8>,
     /// Where samples of calls are noted; null if they are not sampled.
     sampled: Cell<*const SampledThread>,
 }
@@ -84,12 +86,16 @@ impl EventSet {
             reader: ptr::null(),
             off_cpu: 0..0,
             of_switches: None,
+            emulated: None,
             sampled: Cell::new(ptr::null()),
         };
         for (n, &index) in slot_indices.iter().enumerate() {
             (set.slots[n], set.slot_indices[n]) = (&raw const *slots[index], index);
             if slots[index].switches().is_some() {
                 set.of_switches = set.of_switches.or(u8::try_from(n).ok());
+            }
+            if slots[index].emulated().is_some() {
+                set.emulated = u8::try_from(n).ok();
             }
             // These are adjacent.
             if slots[index].is_off_cpu() {
@@ -216,6 +222,23 @@ impl EventSet {
         self.event(event).slot().switches()
     }
 
+    /// The instructions that an emulator has counted, if it counts an event of the set.
+    #[inline]
+    pub(crate) fn emulated_count(&self) -> Option<u64> {
+        Some(self.event(self.emulated?.into()).slot().emulated()?.count())
+    }
+
+    /// Leaves perfmark's own work since then out of the open calls, as far as an emulator counts it. That work varies:
+    /// for example, a histogram may grow.
+    #[inline]
+    pub(crate) fn exclude_emulated_since(&self, before: Option<u64>) {
+        if let Some((event, before)) = self.emulated.zip(before)
+            && let Some(counter) = self.event(event.into()).slot().emulated()
+        {
+            counter.set_back(before);
+        }
+    }
+
     /// The event of the time between polls, if the set has it.
     pub(crate) fn suspended(&self) -> Option<SetEvent<'_>> {
         self.events().next_back().filter(|event| event.slot().is_suspended())
@@ -318,6 +341,7 @@ impl<'a> SetEvent<'a> {
         match &self.slot().source {
             Source::Ticks | Source::OnCpu(_) => frame.raw(self.n).set(clock::ticks()),
             Source::Suspended => frame.set_region(self.n, Region::from_parts([start::ticks(), 0, 0, 0])),
+            Source::Emulated(counter) => frame.raw(self.n).set(counter.count()),
             Source::OffCpu { .. } | Source::Counter { .. } => {}
         }
         self.begin_off_cpu(frame);
@@ -328,7 +352,7 @@ impl<'a> SetEvent<'a> {
         let parts = match &self.slot().source {
             Source::OnCpu(switches) => [frame.raw(self.n).get(), 0, OffCpuKind::All.cell(switches).get(), 0],
             Source::OffCpu { switches, kind } => [kind.cell(switches).get(), 0, 0, 0],
-            Source::Ticks | Source::Suspended | Source::Counter { .. } => return,
+            Source::Ticks | Source::Suspended | Source::Counter { .. } | Source::Emulated(_) => return,
         };
         frame.set_region(self.n, Region::from_parts(parts));
     }
@@ -343,6 +367,7 @@ impl<'a> SetEvent<'a> {
                 let [begun, lock, ..] = frame.region(self.n).parts();
                 (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
             }
+            Source::Emulated(counter) => Some(counter.count().wrapping_sub(frame.raw(self.n).get())),
             Source::Counter { .. } => None,
         }
     }

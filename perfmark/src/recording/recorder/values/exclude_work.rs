@@ -16,7 +16,8 @@ impl Readings {
         let mut values = [None; EVENT_SLOTS];
         let mut read = |is_counter: bool| {
             for (value, slot) in values.iter_mut().zip(slots.iter()) {
-                if slot.counter().is_some() == is_counter {
+                // A first call sets an emulated counter back instead.
+                if slot.counter().is_some() == is_counter && slot.emulated().is_none() {
                     *value = slot.reading();
                 }
             }
@@ -42,7 +43,7 @@ impl Readings {
                 let raw = frame.raw(event.n);
                 match work[event.slot_index] {
                     Some(work) => raw.set(raw.get().wrapping_add(work)),
-                    None if !event.slot().is_ticks() => {
+                    None if !event.slot().is_ticks() && event.slot().emulated().is_none() => {
                         set.split_locks(frame);
                         frame.set_region(event.n, Region::default());
                     }
