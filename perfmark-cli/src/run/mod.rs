@@ -4,6 +4,7 @@
 mod signals;
 mod program;
 mod directory;
+mod emulator;
 mod against;
 
 use std::env;
@@ -16,6 +17,7 @@ use perfmark::text::{counted, sanitize};
 use perfmark::{Filter, Format};
 
 use self::directory::{Directory, running_with};
+use self::emulator::Emulator;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 use crate::diff::{self, Design, Gate};
 use crate::output::{Destination, say};
@@ -36,6 +38,9 @@ pub(crate) struct Arguments {
     /// Which marks record, which events, and one call in how many: `app::parser,app::io=off` (`PERFMARK_FILTER`)
     #[arg(long, value_name = "FILTER", value_parser = filter)]
     filter: Option<String>,
+    /// Run it in QEMU's user-mode emulator, which counts `instructions` exactly on any machine
+    #[arg(long, conflicts_with = "against")]
+    emulate: bool,
     #[command(flatten)]
     options: Options,
     /// Compare with this program: run it and PROGRAM in turn, with the same arguments; formats table, markdown and json
@@ -57,6 +62,11 @@ Exit status: that of the program, or 128 plus the signal's number if a signal en
 exist, 126 if it cannot be executed, 2 if an argument of perfmark is wrong. 125 if something else failed before the \
 program ran, or if a report could not be read or written and the program's status was 0. The reports are kept in \
 that case, and perfmark prints where.
+
+With --emulate, the program runs in QEMU's user-mode emulator (Debian's package qemu-user, 7.2 or later), which counts \
+the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which compiles QEMU's plugin. \
+Chapter `gate` of the guide says what it counts, and how much longer the program takes. 125 if the emulator is missing \
+or does not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
 
 With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is empty, and \
 their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \
@@ -98,7 +108,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
     };
     let (program, given) = arguments.command.split_first().ok_or("no program")?;
-    let mut command = Command::new(program);
+    let emulator = match arguments.emulate.then(|| Emulator::of(program)).transpose() {
+        Ok(emulator) => emulator,
+        Err((why, status)) => {
+            say(&why);
+            directory.end();
+            return Ok(status.into());
+        }
+    };
+    let mut command = emulator.as_ref().map_or_else(|| Command::new(program), |emulator| emulator.command(program));
     command.args(given);
     directory.set_on(&mut command);
     arguments.set_on(&mut command);

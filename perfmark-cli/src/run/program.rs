@@ -8,7 +8,7 @@ use super::signals;
 
 /// The exit statuses of timeout(1).
 pub(super) const OWN_TROUBLE: u8 = 125;
-const NOT_EXECUTABLE: u8 = 126;
+pub(super) const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
 /// The exit status for a program that cannot be started.

@@ -21,6 +21,7 @@ mod hot_lines;
 mod gates;
 mod several_runs;
 mod programs;
+mod emulated;
 mod machine;
 mod marks;
 
@@ -31,7 +32,10 @@ use program::SCENARIO;
 
 fn main() -> ExitCode {
     if let Ok(scenario) = env::var(SCENARIO) {
-        return scenarios::run(&scenario);
+        return match scenario.strip_prefix("emulated: ") {
+            Some(scenario) => emulated::run(scenario),
+            None => scenarios::run(&scenario),
+        };
     }
     // A shell that starts this program in the background lets it ignore SIGINT, and the programs that it starts inherit
     // that.
@@ -46,8 +50,16 @@ fn main() -> ExitCode {
         gates::TESTS,
         several_runs::TESTS,
         programs::TESTS,
+        emulated::TESTS,
         machine::TESTS,
         marks::TESTS,
     ];
-    support::run(tests.concat().into_iter().map(|(name, test)| support::trial(name, test)).collect(), &[])
+    let missing = emulated::missing();
+    if let Some(why) = &missing {
+        eprintln!("tests in an emulator are ignored ({}): {why}", emulated::IN_EMULATOR.len());
+    }
+    let anywhere = tests.concat().into_iter().map(|(name, test)| support::trial(name, test));
+    let in_emulator = emulated::IN_EMULATOR.iter();
+    let in_emulator = in_emulator.map(|&(name, test)| support::trial(name, test).with_ignored_flag(missing.is_some()));
+    support::run(anywhere.chain(in_emulator).collect(), &[])
 }

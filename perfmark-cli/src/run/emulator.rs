@@ -1,0 +1,204 @@
+//! QEMU's user-mode emulator, with a plugin that counts the instructions of each thread.
+//!
+//! QEMU's packages contain no such plugin, and a compiled one would suit one kind of machine. Its source is therefore
+//! part of this program, and each run compiles it, which takes a fraction of a second. It requires `cc`, as Rust's
+//! linker does, and no header of QEMU.
+#![allow(unsafe_code, reason = "personality has no safe form in libc")]
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use perfmark::text::sanitize;
+use tempfile::TempDir;
+
+use super::program::{NOT_EXECUTABLE, OWN_TROUBLE, not_started};
+
+const PLUGIN: &str = include_str!("emulator_plugin.c");
+/// The exit status by which the plugin shows that the emulator has loaded it.
+const TRIAL_STATUS: i32 = 42;
+
+/// An emulator that can run the program.
+pub(super) struct Emulator {
+    /// `qemu-x86_64`, and its name and version for reports.
+    path: PathBuf,
+    name: String,
+    /// The folder of the plugin, removed when dropped.
+    plugin: TempDir,
+    program: PathBuf,
+}
+
+/// Why a program cannot be emulated, and the exit status for it.
+type Refusal = (String, u8);
+
+fn refuse(why: impl Into<String>) -> Refusal {
+    (why.into(), OWN_TROUBLE)
+}
+
+impl Emulator {
+    /// The emulator for a program, checked by a trial.
+    pub(super) fn of(program: &OsStr) -> Result<Self, Refusal> {
+        let not_found = |error: &io::Error| (format!("{}: {error}", Path::new(program).display()), not_started(error));
+        let program = find(program).map_err(|error| not_found(&error))?;
+        let header = header(&program).map_err(|error| not_found(&error))?;
+        let Some(name) = emulator_for(&header) else {
+            let why = "not an ELF program for x86-64, arm64 or riscv64, so perfmark cannot emulate it; of a script, \
+                       give the interpreter and the script";
+            return Err((format!("{}: {why}", program.display()), NOT_EXECUTABLE));
+        };
+        let path = find(OsStr::new(name)).map_err(|error| {
+            refuse(format!(
+                "--emulate: {name}: {error} (in PATH); install QEMU's user-mode emulator, on Debian and Ubuntu by \
+                 `apt install qemu-user`"
+            ))
+        })?;
+        let version = output(Command::new(&path).arg("--version"))?;
+        let version = String::from_utf8_lossy(&version.stdout).into_owned();
+        let version = version.split_whitespace().skip_while(|&word| word != "version").nth(1).unwrap_or("");
+        let emulator = Self { path, name: format!("QEMU {version}").trim().into(), plugin: compile()?, program };
+        emulator.check()?;
+        Ok(emulator)
+    }
+
+    fn plugin(&self) -> PathBuf {
+        self.plugin.path().join("plugin.so")
+    }
+
+    /// The emulator, with the plugin and its argument.
+    fn with_plugin(&self, argument: &str) -> Command {
+        // QEMU's options are separated by commas. Two commas are one in a value.
+        let mut options = OsString::from("file=");
+        for (n, part) in self.plugin().as_os_str().to_string_lossy().split(',').enumerate() {
+            options.push(if n == 0 { "" } else { ",," });
+            options.push(part);
+        }
+        options.push(",");
+        options.push(argument);
+        let mut command = Command::new(&self.path);
+        command.arg("-plugin").arg(options);
+        command
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let answered = output(self.with_plugin("trial=on").arg(&self.program))?;
+        if answered.status.code() == Some(TRIAL_STATUS) {
+            return Ok(());
+        }
+        let (path, status, said) = (self.path.display(), answered.status, text(&answered.stderr));
+        Err(refuse(format!(
+            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; use a QEMU from 7.2 on that is \
+             built with plugins and not linked statically",
+            self.name
+        )))
+    }
+
+    /// The command that runs the program. Random bytes that the emulator gives it, and addresses, are the same in each
+    /// run.
+    pub(super) fn command(&self, given_name: &OsStr) -> Command {
+        #[cfg(target_os = "linux")]
+        keep_addresses();
+        let mut command = self.with_plugin(&format!("emulator={}", self.name));
+        command.args(["-seed", "1", "-0"]).arg(given_name).arg(&self.program);
+        command.env("PERFMARK_READ", "emulated");
+        command
+    }
+}
+
+/// Lets the processes that this one starts have the same addresses in each run.
+#[cfg(target_os = "linux")]
+fn keep_addresses() {
+    // SAFETY: changes a property of this process, which its children inherit.
+    if unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } < 0 {
+        let error = io::Error::last_os_error();
+        crate::output::say(&format!(
+            "--emulate: personality(ADDR_NO_RANDOMIZE): {error}; addresses differ between runs, and so may counts that \
+             depend on them; allow this system call"
+        ));
+    }
+}
+
+/// The emulator for the program with this ELF header.
+fn emulator_for(header: &[u8; 20]) -> Option<&'static str> {
+    // 64 bits, little-endian (`elf(5)`).
+    let machine = header.strip_prefix(b"\x7fELF\x02\x01")?.get(12..14)?;
+    match u16::from_le_bytes(machine.try_into().ok()?) {
+        62 => Some("qemu-x86_64"),
+        183 => Some("qemu-aarch64"),
+        243 => Some("qemu-riscv64"),
+        _ => None,
+    }
+}
+
+/// The beginning of the file; zeroes if it is shorter.
+fn header(program: &Path) -> io::Result<[u8; 20]> {
+    let mut header = [0; 20];
+    match File::open(program)?.read_exact(&mut header) {
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
+        _ => Ok(header),
+    }
+}
+
+/// The file that a command's name means.
+fn find(name: &OsStr) -> io::Result<PathBuf> {
+    let path = Path::new(name);
+    if name.as_encoded_bytes().contains(&b'/') {
+        return fs::metadata(path).map(|_| path.into());
+    }
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file());
+    found.ok_or_else(|| ErrorKind::NotFound.into())
+}
+
+/// Compiles the plugin into a temporary folder.
+fn compile() -> Result<TempDir, Refusal> {
+    let folder = tempfile::Builder::new().prefix("perfmark-plugin-").tempdir();
+    let folder = folder.map_err(|error| refuse(format!("--emulate: {}: {error}", env::temp_dir().display())))?;
+    let source = folder.path().join("plugin.c");
+    fs::write(&source, PLUGIN).map_err(|error| refuse(format!("--emulate: {}: {error}", source.display())))?;
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-shared", "-fPIC", &format!("-DTRIAL_STATUS={TRIAL_STATUS}"), "-o"]);
+    let answered = output(command.arg(folder.path().join("plugin.so")).arg(&source)).map_err(|(why, status)| {
+        (
+            format!("{why}; a C compiler is needed for the plugin, on Debian and Ubuntu `apt install gcc libc6-dev`"),
+            status,
+        )
+    })?;
+    if answered.status.success() {
+        return Ok(folder);
+    }
+    let (status, said) = (answered.status, text(&answered.stderr));
+    Err(refuse(format!("--emulate: cc does not compile the plugin ({status}): {said}")))
+}
+
+fn output(command: &mut Command) -> Result<Output, Refusal> {
+    command
+        .output()
+        .map_err(|error| refuse(format!("--emulate: {}: {error}", Path::new(command.get_program()).display())))
+}
+
+/// What a program printed, on one line.
+fn text(printed: &[u8]) -> String {
+    let lines = String::from_utf8_lossy(printed);
+    let lines: Vec<_> = lines.lines().map(sanitize).collect();
+    lines.join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_emulator_is_that_of_the_programs_architecture() {
+        let header = |machine: u16| {
+            let mut header = *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\0\0";
+            header[18..].copy_from_slice(&machine.to_le_bytes());
+            emulator_for(&header)
+        };
+        assert_eq!([62, 183, 243].map(header), [Some("qemu-x86_64"), Some("qemu-aarch64"), Some("qemu-riscv64")]);
+        assert_eq!(header(3), None, "i386 has no perfmark");
+        assert_eq!(emulator_for(b"#!/bin/sh\necho hello"), None);
+    }
+}

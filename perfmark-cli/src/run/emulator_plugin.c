@@ -1,0 +1,149 @@
+/* A plugin for QEMU's user-mode emulator. It counts the instructions of each thread of the emulated program in memory
+ * that the thread itself maps, so the thread reads its count by one load.
+ *
+ * `perfmark run --emulate` compiles it with `cc`. It declares what it uses of qemu-plugin.h, so that no header is
+ * needed. These declarations are the same in QEMU 7.2 (interface 1) and in QEMU 9 and 10 (interfaces 2 to 5).
+ *
+ * QEMU translates a block of instructions once, and executes the translation many times. A block's instructions are
+ * added to the count when the block begins. A thread that reads its count therefore sees all instructions up to the end
+ * of the block that contains the load. The difference of two readings by the same code is exact. (A block that a fault
+ * interrupts counts as a complete one.)
+ *
+ * From interface 2 on, QEMU can also count without a call for each block. It keeps such counts in an array of its own,
+ * which moves when threads start, so a program cannot map it.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+struct qemu_plugin_tb;
+struct qemu_plugin_insn;
+typedef uint64_t qemu_plugin_id_t;
+enum { QEMU_PLUGIN_CB_NO_REGS };
+
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int, void *);
+size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
+struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
+void qemu_plugin_register_vcpu_exit_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, unsigned));
+void qemu_plugin_register_vcpu_syscall_cb(
+    qemu_plugin_id_t,
+    void (*)(qemu_plugin_id_t, unsigned, int64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+             uint64_t));
+struct qemu_info {
+    const char *target_name;
+};
+/* Exists from interface 2 on. */
+extern void qemu_plugin_scoreboard_new(void) __attribute__((weak));
+
+/* QEMU reads it after it has loaded the plugin, and refuses a plugin that is older than its oldest interface. */
+PUBLIC int qemu_plugin_version = 1;
+__attribute__((constructor)) static void choose_interface(void) {
+    if (qemu_plugin_scoreboard_new)
+        qemu_plugin_version = 2;
+}
+
+/* The request of perfmark-rdpmc (`sys/linux/emulated.rs`): these arguments of a system call that has none, and a
+ * descriptor of a page. */
+#define REQUEST_0 UINT64_C(0x6b72616d66726570)
+#define REQUEST_1 UINT64_C(0x736e6f6974637572)
+struct page {
+    uint64_t count;
+    uint64_t answer;
+    /* The number of owners in the program. While there is one, the thread keeps its page. */
+    uint64_t owners;
+    /* Where the program has mapped it. */
+    uint64_t address;
+    char emulator[64];
+};
+enum { ANSWER = 1, PAGE_BYTES = 4096 };
+
+static char emulator[sizeof((struct page *)0)->emulator];
+
+/* The number of madvise(2) in the program, and what to add to an address of the program to get one of the emulator. */
+static int64_t madvise_number;
+static _Atomic uint64_t guest_base;
+
+/* QEMU's user-mode emulator executes each thread of the program in a thread of its own. */
+#define OF_THREAD __thread __attribute__((tls_model("initial-exec")))
+static OF_THREAD struct page *page;
+static OF_THREAD uint64_t unread;
+
+static void execute(unsigned cpu, void *instructions) {
+    (void)cpu;
+    *(page ? &page->count : &unread) += (uintptr_t)instructions;
+}
+
+static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
+    (void)id;
+    const struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(block, 0);
+    uintptr_t in_emulator = (uintptr_t)qemu_plugin_insn_haddr(first);
+    /* Unknown for instructions that are not in memory, as of the page vsyscall. */
+    if (in_emulator)
+        guest_base = in_emulator - qemu_plugin_insn_vaddr(first);
+    qemu_plugin_register_vcpu_tb_exec_cb(block, execute, QEMU_PLUGIN_CB_NO_REGS,
+                                         (void *)(uintptr_t)qemu_plugin_tb_n_insns(block));
+}
+
+static void stop_counting(void) {
+    if (page)
+        munmap(page, PAGE_BYTES);
+    page = NULL;
+}
+
+static void begin_system_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t one, uint64_t two,
+                              uint64_t three, uint64_t four, uint64_t five, uint64_t six, uint64_t seven,
+                              uint64_t eight) {
+    (void)id, (void)cpu, (void)four, (void)five, (void)six, (void)seven, (void)eight;
+    /* QEMU 7.2 ignores this request, by which perfmark notices a fork. */
+    if (number == madvise_number && three == MADV_WIPEONFORK)
+        madvise((void *)(uintptr_t)(one + guest_base), two, MADV_WIPEONFORK);
+    if (one != REQUEST_0 || two != REQUEST_1)
+        return;
+    /* The program's descriptors are the emulator's. */
+    struct page *mapped = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)three, 0);
+    if (mapped == MAP_FAILED)
+        return;
+    mapped->answer = ANSWER;
+    memcpy(mapped->emulator, emulator, sizeof emulator);
+    if (page && page->owners) {
+        mapped->address = page->address;
+        munmap(mapped, PAGE_BYTES);
+    } else {
+        stop_counting();
+        page = mapped;
+    }
+}
+
+static void end_thread(qemu_plugin_id_t id, unsigned cpu) {
+    (void)id, (void)cpu;
+    stop_counting();
+}
+
+/* The child of a fork must not count in its parent's page. It asks for a page of its own when it calls a mark. */
+static void begin_child(void) { stop_counting(); }
+
+PUBLIC int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv) {
+    /* arch/x86/entry/syscalls/syscall_64.tbl; include/uapi/asm-generic/unistd.h */
+    madvise_number = strcmp(info->target_name, "x86_64") == 0 ? 28 : 233;
+    for (int i = 0; i < argc; i++) {
+        /* A trial by `perfmark run`. */
+        if (strncmp(argv[i], "trial=", 6) == 0)
+            _Exit(TRIAL_STATUS);
+        if (strncmp(argv[i], "emulator=", 9) == 0)
+            strncpy(emulator, argv[i] + 9, sizeof emulator - 1);
+    }
+    if (pthread_atfork(NULL, NULL, begin_child) != 0)
+        return 1;
+    qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
+    qemu_plugin_register_vcpu_syscall_cb(id, begin_system_call);
+    qemu_plugin_register_vcpu_exit_cb(id, end_thread);
+    return 0;
+}

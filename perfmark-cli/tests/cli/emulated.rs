@@ -1,0 +1,253 @@
+//! `perfmark run --emulate`: exact counts, and what prevents them.
+
+use std::env;
+use std::fs;
+use std::future;
+use std::hint::black_box;
+use std::mem;
+use std::os::unix::fs::PermissionsExt as _;
+use std::pin::pin;
+use std::process::{Command, ExitCode};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use perfmark::{Mark, Read, Snapshot, Values, perfmark};
+use perfmark_rdpmc::known_loop;
+
+use super::command::{assert_contains, perfmark, running, this_program};
+use super::program::{SCENARIO, assert_code, ending, text};
+use super::sample::Folder;
+
+pub(super) const TESTS: &[(&str, fn())] =
+    &[("a_program_that_cannot_be_emulated_is_refused_with_the_remedy", a_program_that_cannot_be_emulated_is_refused)];
+
+/// Those that need QEMU's user-mode emulator.
+pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
+    ("emulated_loops_are_counted_to_the_last_instruction", loops_are_counted_to_the_last_instruction),
+    ("emulated_callers_include_nothing_of_perfmark", callers_include_nothing_of_perfmark),
+    ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
+    ("two_emulated_runs_give_the_same_report", two_runs_give_the_same_report),
+    ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+];
+
+/// Why they cannot run here.
+pub(super) fn missing() -> Option<String> {
+    let name = format!("qemu-{}", env::consts::ARCH);
+    match Command::new(&name).arg("--version").output() {
+        Ok(_) => None,
+        Err(error) => Some(format!("{name}: {error} (Debian's package qemu-user has it)")),
+    }
+}
+
+macro_rules! loops {
+    ($($name:ident: $turns:literal,)+) => {
+        $(#[perfmark(instructions)]
+        fn $name() {
+            black_box(known_loop(black_box($turns)));
+        })+
+        const LOOPS: &[(&str, u64, fn())] = &[$((stringify!($name), $turns, $name)),+];
+    };
+}
+loops! { of_1: 1, of_10: 10, of_1000: 1_000, of_1000000: 1_000_000, }
+
+#[inline(never)]
+fn unmarked(turns: u64) {
+    black_box(known_loop(turns));
+}
+
+#[perfmark(instructions)]
+fn inner(turns: u64) {
+    black_box(known_loop(turns));
+}
+
+/// How many turns the loops of inner calls make. Their values are in many octaves of the histogram, which grows.
+const SHORT: [u64; 6] = [1, 2, 3, 4, 5, 6];
+const LONG: [u64; 6] = [7, 70, 700, 3_000, 50_000, 200_000];
+
+#[perfmark(instructions)]
+fn caller_of_short() {
+    SHORT.into_iter().for_each(inner);
+}
+
+#[perfmark(instructions)]
+fn caller_of_long() {
+    LONG.into_iter().for_each(inner);
+}
+
+#[perfmark(instructions)]
+fn caller_of_unmarked() {
+    SHORT.into_iter().for_each(unmarked);
+}
+
+#[perfmark(instructions)]
+async fn polled_short() {
+    in_polls(&SHORT).await;
+}
+
+#[perfmark(instructions)]
+async fn polled_long() {
+    in_polls(&LONG).await;
+}
+
+/// A loop of each length in a poll of its own.
+async fn in_polls(turns: &[u64]) {
+    for &turns in turns {
+        black_box(known_loop(turns));
+        let mut is_suspended = false;
+        future::poll_fn(|_| if mem::replace(&mut is_suspended, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+}
+
+fn block_on(future: impl Future) {
+    let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
+    while future.as_mut().poll(&mut context).is_pending() {}
+}
+
+/// What `measure` counts in a loop.
+fn measured(turns: u64) -> u64 {
+    let measured = perfmark::measure(&["instructions"], || known_loop(turns)).expect("counted");
+    measured.counts[0].count.expect("counted")
+}
+
+pub(super) fn run(scenario: &str) -> ExitCode {
+    let call_loops = || (0..5).for_each(|_| LOOPS.iter().for_each(|(_, _, call)| call()));
+    call_loops();
+    assert_eq!(measured(100_000) - measured(1_000), 2 * 99_000);
+    for _ in 0..4 {
+        block_on(polled_short());
+        block_on(polled_long());
+    }
+    // The first call of `inner` is inside one of `caller_of_long`.
+    for caller in [caller_of_long, caller_of_short, caller_of_unmarked] {
+        (0..4).for_each(|_| caller());
+    }
+    match scenario {
+        "threads and processes" => {
+            (0..3).for_each(|_| thread::spawn(call_loops).join().expect("ended"));
+            let threads = [(); 2].map(|()| thread::spawn(call_loops));
+            for thread in threads {
+                thread.join().expect("ended");
+            }
+            // SAFETY: this is the only thread, and the numbers are of this process and its child.
+            let child = unsafe { libc::fork() };
+            call_loops();
+            if child != 0 {
+                // SAFETY: as above.
+                unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+            }
+        }
+        "starts a program" => {
+            let mut program = Command::new(env::current_exe().expect("known"));
+            let status = program.env(SCENARIO, "calls").status().expect("started");
+            assert!(status.success(), "{status}");
+        }
+        _ => {}
+    }
+    ExitCode::SUCCESS
+}
+
+/// The report of a scenario in the emulator.
+fn emulated(test: &str, scenario: &str) -> Snapshot {
+    let folder = Folder::new(&format!("cli-emulated-{test}"));
+    let scenario = format!("emulated: {scenario}");
+    let output = running(&folder, &["--emulate", "--format", "json"], &scenario).output().expect("started");
+    assert_code(&output, 0);
+    let printed = text(&output.stderr);
+    serde_json::from_str(&printed[printed.find('{').expect("JSON")..]).expect("a report")
+}
+
+fn mark<'a>(report: &'a Snapshot, name: &str) -> &'a Mark {
+    report.marks.iter().find(|mark| mark.name == name).expect("marked")
+}
+
+fn instructions(mark: &Mark) -> &Values {
+    mark.values.iter().find(|values| values.event == "instructions").expect("counted")
+}
+
+fn least(values: &Values) -> u64 {
+    values.min.expect("counted")
+}
+
+/// Checks that the calls of each loop differ from those of the others by what the loops execute. A mark's first call on
+/// a thread, which sets up what the others need, counts a few instructions more.
+fn check_loops(report: &Snapshot, calls: u64) {
+    const MORE_AT_MOST: u64 = 10;
+    let (first, turns_of_first, _) = LOOPS[0];
+    let (around, sum_around) = {
+        let first = instructions(mark(report, first));
+        (least(first) - 2 * turns_of_first, first.sum - (calls * 2 * turns_of_first).cast_signed())
+    };
+    assert!(around < 100, "{around} instructions around a loop");
+    for &(name, turns, _) in LOOPS {
+        let mark = mark(report, name);
+        let counted = instructions(mark);
+        assert_eq!((mark.calls, counted.measured), (calls, calls), "{name}");
+        assert_eq!(least(counted), 2 * turns + around, "{name}");
+        assert!(counted.max <= Some(least(counted) + MORE_AT_MOST), "{name}: {:?}", counted.max);
+        assert_eq!(counted.sum, (calls * 2 * turns).cast_signed() + sum_around, "{name}");
+    }
+}
+
+fn loops_are_counted_to_the_last_instruction() {
+    let report = emulated("loops", "loops");
+    check_loops(&report, 5);
+    let event = report.events.iter().find(|event| event.name == "instructions").expect("counted");
+    assert_eq!(event.read, Read::Emulated);
+    let reason = event.reason.as_deref().unwrap_or_default();
+    assert!(reason.starts_with("counted by QEMU ") && reason.ends_with(|last: char| last.is_ascii_digit()), "{reason}");
+}
+
+fn callers_include_nothing_of_perfmark() {
+    let report = emulated("callers", "loops");
+    let of = |name| instructions(mark(&report, name));
+    let executed = |turns: [u64; 6]| turns.iter().map(|turns| 2 * turns).sum::<u64>();
+    let more = executed(LONG) - executed(SHORT);
+    let [short, long, unmarked] = ["caller_of_short", "caller_of_long", "caller_of_unmarked"].map(of);
+    assert_eq!(least(long) - least(short), more, "calls inside");
+    assert_eq!(least(of("polled_long")) - least(of("polled_short")), more, "polls");
+    // The compiler generates other code for a marked function than for an unmarked one.
+    let apart = least(short).abs_diff(least(unmarked));
+    assert!(apart < 6 * 10, "{apart} instructions in six calls");
+}
+
+fn threads_and_processes_count_for_themselves() {
+    // Those of the main thread, five others, and both processes after the fork.
+    check_loops(&emulated("threads", "threads and processes"), 5 * (1 + 5 + 2));
+}
+
+fn two_runs_give_the_same_report() {
+    let marks = || emulated("twice", "threads and processes").marks;
+    assert_eq!(marks(), marks());
+}
+
+fn a_started_program_says_why() {
+    let folder = Folder::new("cli-emulated-start");
+    let mut command = running(&folder, &["--emulate", "--each"], "emulated: starts a program");
+    let output = command.output().expect("started");
+    assert_code(&output, 0);
+    let why = "no plugin of perfmark counts in this process";
+    assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
+}
+
+fn a_program_that_cannot_be_emulated_is_refused() {
+    let folder = Folder::new("cli-emulated-refused");
+    let file = |name: &str, text: &str| {
+        let file = folder.0.join(name);
+        fs::write(&file, text).expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("set");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let refused = |path: &str, program: &str, status: i32, parts: &[&str]| {
+        let output = perfmark(&["run", "--emulate", "--", program]).env("PATH", path).output().expect("started");
+        assert_eq!(output.status.code(), Some(status), "{}", ending(&output));
+        assert_contains(text(&output.stderr), parts);
+    };
+    let emulator = format!("qemu-{}", env::consts::ARCH);
+    let path = env::var("PATH").expect("set");
+    refused("", &this_program(), 125, &[&emulator, "apt install qemu-user"]);
+    refused("", "/no/such/program", 127, &["No such file"]);
+    refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);
+    file(&emulator, "#!/bin/sh\necho \"$0: version 7.2.0\"\necho 'unknown option' >&2\n");
+    let path = format!("{}:{path}", folder.0.display());
+    refused(&path, &this_program(), 125, &["(QEMU 7.2.0) does not load perfmark's plugin", "unknown option"]);
+}
