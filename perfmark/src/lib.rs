@@ -89,7 +89,8 @@
 //! - `prometheus`: `Metrics` for a `prometheus-client` registry, and the report as `OpenMetrics`.
 //! - `exporter`: `Exporter`, a small server of these metrics. By default it listens on this machine only.
 //! - `sampling`: samples of the program, attributed to marks (`Sampling`).
-//! - `symbols`: names the addresses of samples (the module `symbols`). The report at exit then has functions and lines.
+//! - `symbols`: names the addresses of samples (the module `symbols`). The report at exit, dumps and reports of sessions
+//!   then have functions and lines.
 //! - `signal`: [dumps](Dumps) when the process receives a signal.
 //! - `criterion`: `Measure`, which lets `criterion` measure any event.
 //!

@@ -78,6 +78,57 @@ fn a_signal_triggers_a_dump() {
     assert_eq!(refused.to_string(), format!("signal {} cannot be handled", libc::SIGKILL));
 }
 
+/// Only one test samples the process at a time.
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", target_os = "linux"))]
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The file's report.
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", target_os = "linux"))]
+fn dumped(file: &Path) -> perfmark::Snapshot {
+    serde_json::from_str(&fs::read_to_string(file).expect("there")).expect("a report")
+}
+
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", feature = "symbols", target_os = "linux"))]
+#[test]
+fn a_dump_has_the_names_of_sampled_functions() {
+    let _alone = alone();
+    let Ok(sampling) = perfmark::Sampling::new().frequency(999).start() else { return println!("skipped: no samples") };
+    while snapshot().samples.iter().all(|samples| samples.paths.is_empty()) {
+        work();
+    }
+    let path = file("names");
+    let dumping = Dumps::new(&path).format(Format::Json).on_signal(libc::SIGWINCH).start().expect("threads");
+    // SAFETY: the signal has a handler.
+    assert_eq!(unsafe { libc::raise(libc::SIGWINCH) }, 0);
+    wait_for(&path, |calls| calls > 0);
+    drop((dumping, sampling));
+    assert!(dumped(&path).samples.iter().any(perfmark::Samples::has_names));
+    fs::remove_file(&path).expect("there");
+}
+
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", target_os = "linux"))]
+#[test]
+fn a_dump_that_samples_has_the_samples_of_the_time_before_it() {
+    let _alone = alone();
+    if perfmark::Sampling::new().start().is_err() {
+        return println!("skipped: no samples");
+    }
+    let path = file("sampling");
+    // No other test has this rate.
+    let sampling = perfmark::Sampling::new().frequency(997);
+    let dumps = Dumps::new(&path).format(Format::Json).on_signal(libc::SIGURG);
+    let dumping = dumps.sampling(sampling, Duration::from_millis(50)).start().expect("threads");
+    // SAFETY: the signal has a handler.
+    assert_eq!(unsafe { libc::raise(libc::SIGURG) }, 0);
+    wait_for(&path, |_| true);
+    drop(dumping);
+    assert!(dumped(&path).samples.iter().any(|samples| samples.frequency == Some(997)));
+    fs::remove_file(&path).expect("there");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_writes_no_dumps_and_does_not_wait_for_them() {

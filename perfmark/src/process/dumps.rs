@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::copies;
+use super::naming::Names;
 use super::output_settings::{DumpSettings, Output, OutputSettings, output_settings};
 use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_directory, in_this_process, of_copy, remove_left_drafts};
@@ -18,6 +19,8 @@ use crate::platform::signals::background;
 use crate::platform::signals::{Listener, leave_to_listeners};
 use crate::platform::terminal::say;
 use crate::recording::collect;
+#[cfg(feature = "sampling")]
+use crate::recording::sample::Sampling;
 use crate::recording::start::{self, Process, is_forked_child, this_process};
 use crate::report::{Format, Report};
 
@@ -48,6 +51,8 @@ pub struct Dumps {
     interval: Option<Duration>,
     #[cfg(feature = "signal")]
     signals: Vec<i32>,
+    #[cfg(feature = "sampling")]
+    sampling: Option<(Sampling, Duration)>,
 }
 
 /// Dumps as long as it lives.
@@ -83,6 +88,8 @@ impl Dumps {
             interval: None,
             #[cfg(feature = "signal")]
             signals: Vec::new(),
+            #[cfg(feature = "sampling")]
+            sampling: None,
         }
     }
 
@@ -107,6 +114,30 @@ impl Dumps {
     #[cfg(feature = "signal")]
     pub fn on_signal(mut self, signal: i32) -> Self {
         self.signals.push(signal);
+        self
+    }
+
+    /// Samples the program for this time before each dump, so that the dump has the hot lines. With the feature
+    /// `symbols`, they have names. Samples of all dumps add up. If the program cannot be sampled, or is being sampled
+    /// already, it dumps at once.
+    ///
+    /// With [`on_signal`](Self::on_signal), it samples on request: `kill -USR1`, and 30 seconds later the file has the
+    /// hot lines. Another signal in this time ends the sampling early.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "sampling", feature = "signal"))]
+    /// # fn start() -> std::io::Result<()> {
+    /// use perfmark::{Dumps, Sampling};
+    /// use std::time::Duration;
+    ///
+    /// let dumps = Dumps::new("/run/app/samples.txt").on_signal(libc::SIGUSR2);
+    /// let _dumping = dumps.sampling(Sampling::new(), Duration::from_secs(30)).start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "sampling")]
+    pub fn sampling(mut self, sampling: Sampling, time: Duration) -> Self {
+        self.sampling = Some((sampling, time));
         self
     }
 
@@ -140,17 +171,20 @@ impl Dumps {
     }
 
     fn write(&self, requests: &Requests) {
-        let mut reported = None;
+        let (mut reported, mut names) = (None, Names::default());
         let mut is_first = true;
         loop {
             requests.alarm.wait(self.interval);
+            #[cfg(feature = "sampling")]
+            self.sample(requests);
             if requests.is_over.load(SeqCst) {
                 return;
             }
             if mem::take(&mut is_first) {
                 remove_left_drafts(&in_this_process(&self.file, false));
             }
-            let snapshot = collect::snapshot();
+            let mut snapshot = collect::snapshot();
+            names.add_to(&mut snapshot);
             let error = Report::new(&snapshot)
                 .format(self.format)
                 .write_in(&self.file, is_forked_child())
@@ -161,6 +195,16 @@ impl Dumps {
                 say(&format!("{}: {why}; skipping dumps until writing succeeds", self.file.display()));
             }
             reported = error;
+        }
+    }
+
+    /// Samples the program as long as its dumps require, unless they are over.
+    #[cfg(feature = "sampling")]
+    fn sample(&self, requests: &Requests) {
+        let Some((sampling, time)) = self.sampling.as_ref().filter(|_| !requests.is_over.load(SeqCst)) else { return };
+        match sampling.clone().start() {
+            Ok(_sampling) => requests.alarm.wait(Some(*time)),
+            Err(why) => say(&format!("{}: the program was not sampled: {why}; dumping without", self.file.display())),
         }
     }
 }

@@ -9,12 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Mutex, PoisonError};
 
+use super::naming::Names;
 use super::output_settings::{self, Output, output_settings};
 use super::{copies, dumps, test_program};
 use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
-#[cfg(feature = "symbols")]
-use crate::platform::program::program;
 use crate::platform::signals::{before_end, prepare_before_end};
 use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
 use crate::recording::cells::registry;
@@ -25,10 +24,7 @@ use crate::recording::sample;
 use crate::recording::{recorder, start};
 use crate::report::{Format, Report};
 use crate::settings::recording;
-use crate::snapshot::Snapshot;
 use crate::snapshot::origin::is_downloaded;
-#[cfg(feature = "symbols")]
-use crate::snapshot::symbols::Symbols;
 
 /// The loader runs this before `main`, so that a program whose marks are never called writes a report, too.
 #[used]
@@ -168,7 +164,7 @@ fn write_report() {
     }
     dumps::end_from_environment();
     let mut snapshot = collect::snapshot();
-    name_samples(&mut snapshot);
+    Names::default().add_to(&mut snapshot);
     let is_child = start::is_forked_child();
     let is_silent = match &output_settings().output {
         // A child that called no mark has nothing to report, and neither has a program without marks.
@@ -193,19 +189,6 @@ fn write_report() {
         }
     }
 }
-
-/// Names the lines of samples, from the debug information of the program and its libraries.
-#[cfg(feature = "symbols")]
-fn name_samples(snapshot: &mut Snapshot) {
-    // Packed debug information is beside the program. The program's file may have been replaced since it started. A
-    // file is used if its build id is the right one.
-    let places = program().into_iter().chain(["/proc/self/exe".into()]);
-    let problems = places.fold(Symbols::new(), Symbols::search).name(snapshot);
-    snapshot.notes.extend(problems.iter().map(|problem| format!("lines of samples in {problem}")));
-}
-
-#[cfg(not(feature = "symbols"))]
-fn name_samples(_: &mut Snapshot) {}
 
 /// Separates a table from the program's output by an empty line.
 fn after_the_program(report: &Report<'_>) -> String {

@@ -3,6 +3,7 @@
 mod output_settings;
 mod test_program;
 mod copies;
+mod naming;
 mod dumps;
 mod session;
 pub(crate) mod exit;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::naming::Names;
 use super::output_settings::output_settings;
 use crate::platform::terminal::{STDERR, print_report, say};
 use crate::recording::collect;
@@ -103,7 +104,8 @@ impl Drop for Session {
             // Settings that marks had before take no slot.
             _ = set_filter(filter);
         }
-        let Some(snapshot) = snapshot else { return };
+        let Some(mut snapshot) = snapshot else { return };
+        Names::default().add_to(&mut snapshot);
         let report = Report::new(&snapshot).format(self.format);
         let Some(file) = &self.output else {
             return print_report(STDERR, &format!("\n{}", report.on(STDERR, output_settings().may_color)));

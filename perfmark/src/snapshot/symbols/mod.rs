@@ -34,6 +34,7 @@ use crate::snapshot::{Frame, Location, Module, Samples, Snapshot};
 #[must_use = "it names nothing before `name` is called"]
 pub struct Symbols {
     places: Vec<PathBuf>,
+    skips_system_lines: bool,
 }
 
 /// Why the addresses of a file have no lines.
@@ -100,6 +101,13 @@ impl Symbols {
         self
     }
 
+    /// Names functions only from debug information that distributions install. It is compressed, so that reading it
+    /// takes longer than that of the program, for lines of sources that are not there.
+    #[cfg(feature = "record")]
+    pub(crate) fn skip_system_lines(self) -> Self {
+        Self { skips_system_lines: true, ..self }
+    }
+
     /// Names the addresses of the samples: [`Location::frames`](crate::Location::frames). Names that they have
     /// are kept where none are found. Returns why addresses of files with one in 100 samples or more have no lines.
     /// Lines of files whose known functions are of other languages than Rust are not necessary.
@@ -148,11 +156,13 @@ impl Symbols {
             let has_lines = |address: &u64| {
                 named.get(&(index, *address)).is_some_and(|frames| frames.iter().any(|frame| frame.line.is_some()))
             };
-            if addresses.iter().all(has_lines) {
+            let addresses: BTreeSet<u64> = addresses.into_iter().filter(|address| !has_lines(address)).collect();
+            if addresses.is_empty() {
                 continue;
             }
             match search::best(module, &self.places) {
-                Ok(found) => {
+                Ok(mut found) => {
+                    found.has_lines &= !(self.skips_system_lines && found.path.starts_with(search::SYSTEM));
                     let frames = naming::frames(&found, &addresses);
                     let lacks = found.lacks.filter(|_| !frames.as_ref().is_ok_and(is_of_other_language));
                     let why = frames.as_ref().err().cloned().or(lacks);
@@ -167,5 +177,72 @@ impl Symbols {
         samples.set_names(&named);
         problems.retain(|(_, count, _)| count.saturating_mul(RELEVANT) >= all);
         problems.into_iter().map(|(module, count, why)| Problem { module, samples: [count, all], why }).collect()
+    }
+}
+
+#[cfg(feature = "record")]
+impl Samples {
+    /// The locations with their names alone.
+    pub(crate) fn names(&self) -> Self {
+        let Self { locations, modules, frames, .. } = self.clone();
+        Self { locations, modules, frames, ..Self::default() }
+    }
+
+    fn frames_of(&self, location: &Location) -> Vec<Frame> {
+        location.frames.iter().filter_map(|&at| self.frames.get(at)).cloned().collect()
+    }
+}
+
+#[cfg(feature = "record")]
+impl Snapshot {
+    /// Gives locations without names those that they have in other samples. Returns whether these have all locations.
+    pub(crate) fn take_names(&mut self, others: &[Samples]) -> bool {
+        let locations = others.iter().flat_map(|other| other.locations.iter().map(move |location| (other, location)));
+        let known: BTreeMap<_, _> = locations
+            .map(|(other, location)| ((other.modules.get(location.module), location.address), (other, location)))
+            .collect();
+        let mut has_all = true;
+        for samples in &mut self.samples {
+            let named: BTreeMap<(usize, u64), Vec<Frame>> = samples
+                .locations
+                .iter()
+                .map(|location| {
+                    let found = known.get(&(samples.modules.get(location.module), location.address));
+                    has_all &= found.is_some();
+                    let (of, at) = found.filter(|_| location.frames.is_empty()).copied().unwrap_or((samples, location));
+                    ((location.module, location.address), of.frames_of(at))
+                })
+                .collect();
+            samples.set_names(&named);
+        }
+        has_all
+    }
+}
+
+#[cfg(all(test, feature = "record"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_same_address_in_the_same_file() {
+        let module = |path: &str| Module { path: path.into(), build_id: None };
+        let location = |module, address, frames: &[usize]| Location { module, address, frames: frames.to_vec() };
+        let known = Samples {
+            modules: vec![module("/app"), module("/lib")],
+            locations: vec![location(0, 8, &[0]), location(1, 8, &[1])],
+            frames: ["a", "b"].map(|name| Frame { function: name.into(), ..Frame::default() }).into(),
+            ..Samples::default()
+        };
+        let named = |locations: &[Location]| {
+            let samples =
+                Samples { modules: vec![module("/lib")], locations: locations.to_vec(), ..Samples::default() };
+            let mut snapshot = Snapshot { samples: vec![samples], ..Snapshot::default() };
+            let has_all = snapshot.take_names(&[known.names()]);
+            let Samples { locations, frames, .. } = snapshot.samples.remove(0);
+            let name = |location: Location| location.frames.iter().map(|&at| frames[at].function.clone()).collect();
+            (has_all, locations.into_iter().map(name).collect::<Vec<String>>())
+        };
+        assert_eq!(named(&[location(0, 8, &[])]), (true, vec!["b".to_owned()]));
+        assert_eq!(named(&[location(0, 8, &[]), location(0, 16, &[])]), (false, vec!["b".to_owned(), String::new()]));
     }
 }

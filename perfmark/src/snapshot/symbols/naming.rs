@@ -14,6 +14,24 @@ use crate::snapshot::samples::MAX_INLINED;
 
 /// The frames of each address that has a name, the innermost first.
 pub(super) fn frames(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64, Vec<Frame>>, String> {
+    let mut named = if file.has_lines { lines(file, addresses)? } else { BTreeMap::new() };
+    // Of `debug = "line-tables-only"`, functions have no paths. Those of symbols do.
+    let is_brief = |frames: &Vec<Frame>| frames.last().is_none_or(|frame| !frame.function.contains("::"));
+    let rest: Vec<u64> = addresses.iter().copied().filter(|at| named.get(at).is_none_or(is_brief)).collect();
+    if !rest.is_empty() {
+        for (address, function) in functions(&file.path, &rest) {
+            let frames: &mut Vec<Frame> = named.entry(address).or_default();
+            match frames.last_mut() {
+                Some(frame) => frame.function = function,
+                None => frames.push(Frame { function, ..Frame::default() }),
+            }
+        }
+    }
+    Ok(named)
+}
+
+/// The frames of debug information.
+fn lines(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap<u64, Vec<Frame>>, String> {
     let said =
         |why: &dyn std::fmt::Display| format!("{}: the debug information is damaged: {why}", file.path.display());
     let mut named = BTreeMap::new();
@@ -39,18 +57,6 @@ pub(super) fn frames(file: &Found, addresses: &BTreeSet<u64>) -> Result<BTreeMap
         } else if let [Frame { file, line: Some(line), .. }] = &frames[..] {
             // Assembly has lines, and its functions are in the symbol table.
             named.insert(address, vec![Frame { file: file.clone(), line: Some(*line), ..Frame::default() }]);
-        }
-    }
-    // Of `debug = "line-tables-only"`, functions have no paths. Those of symbols do.
-    let is_brief = |frames: &Vec<Frame>| frames.last().is_none_or(|frame| !frame.function.contains("::"));
-    let rest: Vec<u64> = addresses.iter().copied().filter(|at| named.get(at).is_none_or(is_brief)).collect();
-    if !rest.is_empty() {
-        for (address, function) in functions(&file.path, &rest) {
-            let frames: &mut Vec<Frame> = named.entry(address).or_default();
-            match frames.last_mut() {
-                Some(frame) => frame.function = function,
-                None => frames.push(Frame { function, ..Frame::default() }),
-            }
         }
     }
     Ok(named)

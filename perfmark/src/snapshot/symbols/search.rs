@@ -6,7 +6,7 @@ use super::elf::ElfFile;
 use crate::snapshot::Module;
 
 /// Where distributions install debug information.
-const SYSTEM: &str = "/usr/lib/debug";
+pub(super) const SYSTEM: &str = "/usr/lib/debug";
 
 /// A file that names addresses.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     /// The file with debug information that it shares with others.
     pub(super) shared: Option<PathBuf>,
+    /// Whether it names lines, too.
+    pub(super) has_lines: bool,
     /// What it does not name, or was not checked.
     pub(super) lacks: Option<String>,
 }
@@ -89,7 +91,7 @@ impl Search<'_> {
         };
         if file.has_lines {
             let shared = file.shared.as_ref().and_then(|(link, id)| shared(path, link, id));
-            return Some(Found { path: file.path, shared, lacks: unchecked });
+            return Some(Found { path: file.path, shared, has_lines: true, lacks: unchecked });
         }
         // The sampled file itself has the link to its debug information.
         if self.functions.is_none() && file.has_functions || is_own {
@@ -105,7 +107,7 @@ impl Search<'_> {
             Some((file, _)) if file.has_functions => {
                 let more = if refused.is_empty() { refused } else { format!("; {refused}") };
                 let lacks = format!("no debug information was found{id}, so lines are unknown{more}");
-                Ok(Found { path: file.path, shared: None, lacks: Some(lacks) })
+                Ok(Found { path: file.path, shared: None, has_lines: false, lacks: Some(lacks) })
             }
             _ if refused.is_empty() => Err(format!("no symbols and no debug information were found{id}")),
             _ => Err(format!("no symbols were found{id}: {refused}")),
