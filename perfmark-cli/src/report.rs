@@ -101,6 +101,9 @@ pub(crate) struct Options {
     /// the first one in folded-samples
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
+    /// Add the source text around hot lines to json, where the sources are on this machine
+    #[arg(long)]
+    embed_sources: bool,
     /// Show each report by itself instead of merging them; for table, markdown and json. A page (html) shows all of
     /// them merged, and lets the reader choose each
     #[arg(long)]
@@ -122,6 +125,9 @@ impl Options {
         if self.event.is_some() && !matches!(self.format, Form::Samples(_)) {
             let formats = SampleFormat::ALL.map(|(name, _)| name).join(", ");
             return Err(format!("--event chooses samples, and supports the formats {formats}"));
+        }
+        if self.embed_sources && self.format != Form::Report(Format::Json) {
+            return Err("--embed-sources supports the format json; other formats have the text already".into());
         }
         if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
             return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
@@ -197,6 +203,9 @@ impl Options {
         }
         if let Some(marks) = &self.details {
             report = report.details(marks);
+        }
+        if self.embed_sources {
+            report = report.embed_sources();
         }
         Ok(report.to_string().into_bytes())
     }

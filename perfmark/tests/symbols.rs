@@ -30,7 +30,7 @@ mod linux {
     use std::{env, fs, process};
 
     use perfmark::symbols::Symbols;
-    use perfmark::{Format, HotLine, Report, Sampling, Snapshot, perfmark};
+    use perfmark::{Format, HotLine, Report, Sampling, Snapshot, SourceText, perfmark};
 
     use crate::program::{SCENARIO, assert_code, scenario_of};
     use crate::{project, support};
@@ -149,9 +149,10 @@ mod linux {
         read(report)
     }
 
-    fn settings(report: &Path) -> [(&'static str, &str); 3] {
+    fn settings(report: &Path) -> [(&'static str, &str); 4] {
         let report = report.to_str().expect("UTF-8");
-        [("PERFMARK_SAMPLE", "1999"), ("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", report)]
+        let format = [("PERFMARK_FORMAT", "json"), ("PERFMARK_SOURCES", "embed")];
+        [("PERFMARK_SAMPLE", "1999"), format[0], format[1], ("PERFMARK_OUTPUT", report)]
     }
 
     fn read(report: &Path) -> Snapshot {
@@ -186,6 +187,9 @@ mod linux {
         let table = Report::new(&snapshot).to_string();
         let line = format!("perfmark/tests/symbols.rs:{}  spin(7 * times);\n", FIRST + 1);
         assert!(table.contains(&line) && table.contains(" ± "), "{table}");
+        let embedded = |text: &&SourceText| text.lines.iter().any(|line| line == "        spin(7 * times);");
+        let text = snapshot.sources.iter().find(embedded).expect("embedded");
+        assert!((FIRST - 3..=FIRST + 1).contains(&text.line) && text.file.ends_with("tests/symbols.rs"), "{text:?}");
         // As a report in JSON, and read back, it is the same.
         let json = Report::new(&snapshot).format(Format::Json).to_string();
         assert_eq!(serde_json::from_str::<Snapshot>(&json).expect("a report"), snapshot);

@@ -185,8 +185,8 @@ impl Dumps {
             }
             let mut snapshot = collect::snapshot();
             names.add_to(&mut snapshot);
-            let error = Report::new(&snapshot)
-                .format(self.format)
+            let error = output_settings()
+                .with_sources(Report::new(&snapshot), self.format)
                 .write_in(&self.file, is_forked_child())
                 .err()
                 .map(|why| why.to_string());

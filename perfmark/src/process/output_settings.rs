@@ -29,6 +29,8 @@ pub(super) struct OutputSettings {
     top: Option<usize>,
     /// The marks whose details a table has.
     details: Option<Filter>,
+    /// Whether JSON has the source text of hot lines.
+    embeds_sources: bool,
     pub(super) dumps: DumpSettings,
     /// Whether SIGINT ends the process after the report.
     pub(super) reports_on_sigint: bool,
@@ -57,6 +59,7 @@ const DEFAULT: OutputSettings = OutputSettings {
     columns: None,
     top: None,
     details: None,
+    embeds_sources: false,
     dumps: DumpSettings { interval: None, signal: None },
     reports_on_sigint: false,
 };
@@ -98,12 +101,13 @@ impl OutputSettings {
         let top = environment.parsed("PERFMARK_TOP", top);
         let details = environment.parsed("PERFMARK_DETAILS", details).flatten();
         let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", on_sigint).unwrap_or(false);
-        Self { output, format, may_color, columns, top, details, dumps, reports_on_sigint, ..DEFAULT }
+        let embeds_sources = environment.parsed("PERFMARK_SOURCES", sources).unwrap_or(false);
+        Self { output, format, may_color, columns, top, details, embeds_sources, dumps, reports_on_sigint, ..DEFAULT }
     }
 
     /// The report that these settings describe, except for its destination.
     pub(super) fn report<'a>(&self, snapshot: &'a Snapshot) -> Report<'a> {
-        let mut report = Report::new(snapshot).format(self.format);
+        let mut report = self.with_sources(Report::new(snapshot), self.format);
         if let Some(columns) = self.columns {
             report = report.width(columns);
         }
@@ -114,6 +118,20 @@ impl OutputSettings {
             report = report.details(details);
         }
         report
+    }
+
+    /// The report in that format, with source text if the settings require it.
+    #[cfg(feature = "json")]
+    pub(super) fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
+        let report = report.format(format);
+        if self.embeds_sources && format == Format::Json { report.embed_sources() } else { report }
+    }
+
+    /// Other formats have no embedded sources.
+    #[cfg(not(feature = "json"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    pub(super) fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
+        report.format(format)
     }
 }
 
@@ -168,6 +186,14 @@ fn on_sigint(value: &OsStr) -> Result<bool, String> {
         Some("report") => Ok(true),
         Some("end") => Ok(false),
         _ => Err("expected `report` or `end`; using end".into()),
+    }
+}
+
+fn sources(value: &OsStr) -> Result<bool, String> {
+    match value.to_str().map(str::trim) {
+        Some("embed") => Ok(true),
+        Some("read") => Ok(false),
+        _ => Err("expected `embed` or `read`; using read".into()),
     }
 }
 
@@ -238,7 +264,7 @@ mod tests {
     #[test]
     fn each_variable_reports_what_was_given_what_applies_instead_and_what_to_do() {
         /// A misspelt value of each variable, and what its message says to do.
-        const MISSPELT: [(&str, &str, &str); 14] = [
+        const MISSPELT: [(&str, &str, &str); 15] = [
             ("PERFMARK", "of", "expected `on` or `off`"),
             ("PERFMARK_EVENTS", "time,offcpu", "did you mean `off_cpu`? Using "),
             ("PERFMARK_FILTER", "app::run=cycels", "did you mean `cycles`? Recording "),
@@ -253,6 +279,7 @@ mod tests {
             ("PERFMARK_CALL_GRAPH", "onn", "expected `off` or `on`"),
             ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`"),
             ("PERFMARK_SAMPLE", "99hz", if SAMPLES { "expected `off`, a number" } else { "enable its feature" }),
+            ("PERFMARK_SOURCES", "embedded", "expected `embed` or `read`"),
         ];
         const SIGNALS: bool = cfg!(all(feature = "signal", any(target_os = "linux", target_os = "android")));
         const SAMPLES: bool = cfg!(feature = "sampling");

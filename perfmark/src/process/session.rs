@@ -106,7 +106,7 @@ impl Drop for Session {
         }
         let Some(mut snapshot) = snapshot else { return };
         Names::default().add_to(&mut snapshot);
-        let report = Report::new(&snapshot).format(self.format);
+        let report = output_settings().with_sources(Report::new(&snapshot), self.format);
         let Some(file) = &self.output else {
             return print_report(STDERR, &format!("\n{}", report.on(STDERR, output_settings().may_color)));
         };

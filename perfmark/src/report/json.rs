@@ -10,7 +10,7 @@
 use crate::snapshot::samples::possible;
 use crate::snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
-    Samples, Snapshot, Unit, Values,
+    Samples, Snapshot, SourceText, Unit, Values,
 };
 use std::fmt::Write as _;
 
@@ -200,7 +200,8 @@ macro_rules! objects {
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
-        resets, events, marks, call_graph, call_graph_lacks, samples by possible, notes
+        resets, events, marks, call_graph, call_graph_lacks, samples by possible, sources,
+        notes
     }
     Event { name, unit, read, reason }
     Mark {
@@ -223,6 +224,7 @@ objects! {
     Location { module, address, frames }
     Module { path, build_id }
     Frame { function, file, line }
+    SourceText { file, line, lines }
     NodeValues { measured, sum, self_sum as "self" }
 }
 
@@ -399,7 +401,9 @@ mod tests {
     fn the_published_schema_names_every_field_and_no_other() {
         let schema: Value = serde_json::from_str(include_str!("../../schema/report-2.json")).unwrap();
         let samples = sample::sampled().samples;
-        let document: Value = serde_json::from_str(&render(&Snapshot { samples, ..sample::with_graph() })).unwrap();
+        let sources = vec![SourceText { file: "a.rs".into(), line: 1, lines: vec!["fn a() {}".into()] }];
+        let snapshot = Snapshot { samples, sources, ..sample::with_graph() };
+        let document: Value = serde_json::from_str(&render(&snapshot)).unwrap();
         let samples = &document["samples"][0];
         let (mark, node) = (&document["marks"][0], &document["call_graph"][0]);
         let values = &mark["values"]["cycles"];
@@ -411,6 +415,7 @@ mod tests {
             ("/$defs/overhead", &values["overhead"]),
             ("/$defs/node", node),
             ("/$defs/node_values", &node["values"]["time"]),
+            ("/$defs/source_text", &document["sources"][0]),
             ("/$defs/samples", samples),
             ("/$defs/samples/properties/paths/items", &samples["paths"][0]),
             ("/$defs/samples/properties/paths/items/properties/stacks/items", &samples["paths"][0]["stacks"][0]),

@@ -11,6 +11,8 @@ mod view;
 mod grouping;
 mod source_lines;
 mod hot_lines;
+#[cfg(any(feature = "html", feature = "json"))]
+mod source_text;
 mod sampling;
 mod ratio;
 mod share;
@@ -274,6 +276,16 @@ impl<'a> Report<'a> {
         self.snapshot.to_mut().retain(|mark| filter.has_mark(mark));
         #[cfg(feature = "html")]
         self.runs.iter_mut().for_each(|(_, run)| run.to_mut().retain(|mark| filter.has_mark(mark)));
+        self
+    }
+
+    /// Adds the source text of hot lines, and of 3 lines before and after them, to JSON: `perfmark report` then shows it
+    /// on machines without the sources. Without it, only formats for people have the text, of sources that are on
+    /// this machine. It reads the source files now. [`Snapshot::sources`] has the limits.
+    #[cfg(feature = "json")]
+    #[must_use]
+    pub fn embed_sources(mut self) -> Self {
+        source_text::embed(self.snapshot.to_mut(), self.view.reads_sources);
         self
     }
 

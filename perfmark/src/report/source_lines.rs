@@ -9,6 +9,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::SystemTime;
 
+use crate::compact::{Collect as _, Map};
 #[cfg(feature = "symbols")]
 use crate::snapshot::symbols::is_sampled_build;
 use crate::snapshot::{Frame, Module, Snapshot};
@@ -26,6 +27,8 @@ const ENDS: [&str; 11] = ["rs", "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx"
 /// Source files, each of which is read once.
 pub(super) struct SourceLines<'a> {
     snapshot: &'a Snapshot,
+    /// The lines that the snapshot has itself.
+    embedded: Map<(&'a str, u32), &'a str>,
     /// The files' texts, or `None` for those that are not shown.
     files: BTreeMap<String, Option<String>>,
     /// When the sampled modules were written; `None` for those that are not on this machine.
@@ -39,7 +42,9 @@ pub(super) struct SourceLines<'a> {
 impl<'a> SourceLines<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, may_read: bool) -> Self {
         let (files, modules, of_files) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { snapshot, files, modules, of_files, left: if may_read { MOST } else { 0 } }
+        let embedded = snapshot.source_lines().map(|(file, number, text)| ((file.as_str(), number), text.as_str()));
+        let embedded = embedded.collect_map();
+        Self { snapshot, embedded, files, modules, of_files, left: if may_read { MOST } else { 0 } }
     }
 
     /// The line's text without indentation, safe for a terminal; empty if it is not known. It is known if the file has
@@ -53,6 +58,9 @@ impl<'a> SourceLines<'a> {
 
     /// The line as it is in the file, if it is known; the first one has the number 1.
     pub(super) fn line(&mut self, file: &str, line: u32) -> Option<&str> {
+        if let Some(text) = self.embedded.get(&(file, line)) {
+            return Some(text);
+        }
         if !self.files.contains_key(file) {
             let text = self.read(file);
             self.left -= text.as_ref().map_or(0, |text| self.left.min(text.len() as u64));

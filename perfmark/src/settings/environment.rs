@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 /// The variables of perfmark.
-pub(crate) const VARIABLES: [&str; 14] = [
+pub(crate) const VARIABLES: [&str; 15] = [
     "PERFMARK",
     "PERFMARK_EVENTS",
     "PERFMARK_FILTER",
@@ -19,6 +19,7 @@ pub(crate) const VARIABLES: [&str; 14] = [
     "PERFMARK_CALL_GRAPH",
     "PERFMARK_READ",
     "PERFMARK_SAMPLE",
+    "PERFMARK_SOURCES",
 ];
 
 /// The variables, and the errors in their values.

@@ -187,6 +187,7 @@ impl Snapshot {
         self.set_graph(&graphs);
         let [(_, own), (_, of_other)] = &graphs;
         self.samples = Samples::merged([(self.sampled(), own), (other.sampled(), of_other)]);
+        self.merge_sources(other);
         self.call_graph_lacks =
             self.call_graph_lacks.saturating_add(other.call_graph_lacks).saturating_add(beside_graph);
         let mut known: Set<String> = self.notes.iter().cloned().collect_set();

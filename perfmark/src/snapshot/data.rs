@@ -6,6 +6,7 @@ use serde::de::Deserializer;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 use super::of_event::OfEvent;
 use super::samples::{Samples, possible};
+use super::sources::SourceText;
 #[cfg(feature = "serde")]
 use super::{limits, serde_format};
 
@@ -64,6 +65,10 @@ pub struct Snapshot {
     /// With neither `sampling` nor `serde`, a program gets no samples: arithmetic and reports ignore this then.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "serde_format::samples"))]
     pub samples: Vec<Samples>,
+    /// The source text around sampled lines, of at most 1 MiB; empty unless `PERFMARK_SOURCES=embed` or
+    /// `Report::embed_sources` added it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub sources: Vec<SourceText>,
     /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads
     /// did not have.
     pub notes: Vec<String>,

@@ -16,6 +16,7 @@ mod data;
 pub(crate) mod quantile;
 mod arithmetic;
 mod graph;
+mod sources;
 mod sampled;
 #[cfg(feature = "record")]
 pub(crate) mod names;
@@ -32,3 +33,6 @@ pub(crate) use sampled::is_probe;
 #[cfg(feature = "record")]
 pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};
+#[cfg(feature = "record")]
+pub(crate) use sources::LinesOfFiles;
+pub use sources::SourceText;

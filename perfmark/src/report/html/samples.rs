@@ -1,25 +1,14 @@
 //! What the page shows of samples besides those in the JSON report: names as in the table, where the marked functions
 //! are in stacks, and the source text around sampled lines.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::compact::sort_by_key;
-use crate::report::hot_lines::{FEWEST, HotLines, functions_to_show};
+use crate::report::hot_lines::{HotLines, functions_to_show};
 use crate::report::json::{Json, Writer};
 use crate::report::sampling::lacks_of;
-use crate::report::source_lines::SourceLines;
+use crate::report::source_text::around_lines_of_marks;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, MarkedFunctions, Samples, Snapshot, is_probe};
-
-/// The most lines of a mark whose text is in the page.
-const LINES_OF_MARK: usize = 40;
-/// The lines of text before and after a line that is not rarely sampled.
-const CONTEXT: u32 = 3;
-/// The most bytes of text in the page.
-const MOST_TEXT: usize = 1 << 20;
-/// The most characters of a line.
-const LONGEST: usize = 300;
+use crate::snapshot::{Frame, HotFunction, LinesOfFiles, MarkedFunctions, Samples, Snapshot, is_probe};
 
 /// The parts of the page's data that are about samples.
 pub(super) struct Sampled {
@@ -52,16 +41,15 @@ struct Outside {
     is_own: bool,
 }
 
-/// Lines by their files and numbers.
-#[derive(Default)]
-pub(super) struct Text(BTreeMap<String, BTreeMap<u32, String>>);
+/// The text of lines.
+pub(super) struct Text(LinesOfFiles);
 
 impl Sampled {
     /// `reads_sources` adds the text of lines.
     pub(super) fn new(snapshot: &Snapshot, reads_sources: bool) -> Self {
         let names = HotLines::new(snapshot, false);
         let samplings = snapshot.samples.iter().map(|samples| Sampling::new(snapshot, samples, &names)).collect();
-        Self { samplings, source: Text::new(snapshot, reads_sources) }
+        Self { samplings, source: Text(around_lines_of_marks(snapshot, reads_sources)) }
     }
 }
 
@@ -107,38 +95,6 @@ fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<
 
 fn name(frame: &Frame) -> String {
     bare(&readable(&frame.function))
-}
-
-impl Text {
-    /// The text around the lines of marked functions, the line with the most samples first.
-    fn new(snapshot: &Snapshot, reads_sources: bool) -> Self {
-        let mut lines: Vec<HotLine> = Vec::new();
-        for samples in &snapshot.samples {
-            let by_mark = snapshot.samples_by_mark(samples);
-            for mark in 0..snapshot.marks.len() {
-                let own = by_mark.hot_lines(Some(mark)).into_iter().filter(|line| line.is_own);
-                lines.extend(own.take(LINES_OF_MARK));
-            }
-        }
-        sort_by_key(&mut lines, |line| Reverse(line.samples));
-        let mut source = SourceLines::new(snapshot, reads_sources);
-        let mut text = Self::default();
-        let mut left = MOST_TEXT;
-        for HotLine { frame, samples, .. } in lines {
-            let (Some(file), Some(line)) = (frame.file, frame.line) else { continue };
-            let context = if samples < FEWEST { 0 } else { CONTEXT };
-            for number in line.saturating_sub(context)..=line.saturating_add(context) {
-                let Some(shown) = source.line(&file, number) else { continue };
-                let shown: String = shown.chars().take(LONGEST).collect();
-                if shown.len() > left {
-                    return text;
-                }
-                left -= shown.len();
-                text.0.entry(file.clone()).or_default().insert(number, shown);
-            }
-        }
-        text
-    }
 }
 
 impl Json for Sampling {
@@ -194,7 +150,6 @@ impl Json for Lines<'_> {
 mod tests {
     use super::*;
     use crate::report::tests::sample;
-    use crate::snapshot::Module;
 
     #[test]
     fn marked_functions_are_found_in_the_stacks_that_reach_them() {
@@ -209,31 +164,5 @@ mod tests {
         lines.sort_unstable();
         assert_eq!(lines, [(10, 12), (20, 12), (60, 12), (90, 14), (100, 12)]);
         assert_eq!(own[at].len(), samples.paths[at].stacks.len());
-    }
-
-    #[test]
-    fn the_page_has_the_text_around_hot_lines_and_not_the_files() {
-        let folder = std::env::temp_dir().join(format!("perfmark-page-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("src")).expect("made");
-        let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
-        let long = "x".repeat(1_000);
-        let text: Vec<String> = (1..=100).map(|line| format!("{line} {long}")).collect();
-        std::fs::write(path("src/main.rs"), text.join("\n")).expect("written");
-        std::fs::write(path("wordcount"), "").expect("written");
-        let mut snapshot = sample::sampled();
-        for samples in &mut snapshot.samples {
-            samples.modules[0] = Module { path: path("wordcount"), build_id: None };
-            for file in samples.frames.iter_mut().filter_map(|frame| frame.file.as_mut()) {
-                *file = file.replace("/home/user/wordcount", folder.to_str().expect("UTF-8"));
-            }
-        }
-        let Text(files) = Text::new(&snapshot, true);
-        std::fs::remove_dir_all(&folder).expect("removed");
-        assert_eq!(files.len(), 1);
-        let lines = &files[&path("src/main.rs")];
-        // Lines 12 and 14 are hot; line 21 has 3 samples.
-        assert_eq!(lines.keys().copied().collect::<Vec<_>>(), (9..=17).chain([21]).collect::<Vec<_>>());
-        assert!(lines.iter().all(|(number, text)| text.starts_with(&format!("{number} x")) && text.len() == LONGEST));
-        assert_eq!(Text::new(&sample::sampled(), true).0.len(), 0);
     }
 }

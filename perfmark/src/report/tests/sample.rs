@@ -77,6 +77,7 @@ pub(in crate::report) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot 
         events: events.to_vec(),
         marks: marks.to_vec(),
         samples: Vec::new(),
+        sources: Vec::new(),
         notes: Vec::new(),
     }
 }

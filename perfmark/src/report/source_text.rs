@@ -1,0 +1,132 @@
+//! The source text of sampled lines, and of some lines around them, for readers without the files.
+
+use std::cmp::Reverse;
+
+use super::hot_lines::{FEWEST, functions_to_show};
+use super::source_lines::SourceLines;
+use crate::compact::sort_by_key;
+use crate::snapshot::{Frame, HotLine, LinesOfFiles, Snapshot};
+use crate::text::sanitize;
+
+/// The most lines of a mark whose text is shown.
+const LINES_OF_MARK: usize = 40;
+/// The lines of text before and after a line that is not rarely sampled.
+const CONTEXT: u32 = 3;
+/// The most bytes of text.
+const MOST_TEXT: usize = 1 << 20;
+/// The most characters of a line.
+const LONGEST: usize = 300;
+
+/// The text around the lines of marked functions.
+pub(super) fn around_lines_of_marks(snapshot: &Snapshot, reads_sources: bool) -> LinesOfFiles {
+    text(snapshot, reads_sources, lines_of_marks(snapshot, |line| line.is_own))
+}
+
+/// Puts the source text of a report's lines into the snapshot.
+pub(super) fn embed(snapshot: &mut Snapshot, reads_sources: bool) {
+    let mut lines = lines_of_marks(snapshot, |line| line.is_own || line.samples >= FEWEST);
+    for samples in snapshot.sampled() {
+        let unmarked = functions_to_show(snapshot, samples).into_iter();
+        lines.extend(unmarked.map(|function| (function.frame, function.samples, 0)));
+    }
+    let files = text(snapshot, reads_sources, lines);
+    snapshot.set_sources(files);
+}
+
+/// Lines, each with its samples and the number of lines before and after it.
+fn lines_of_marks(snapshot: &Snapshot, is_shown: fn(&HotLine) -> bool) -> Vec<(Frame, u64, u32)> {
+    let mut lines = Vec::new();
+    for samples in snapshot.sampled() {
+        let by_mark = snapshot.samples_by_mark(samples);
+        for mark in 0..snapshot.marks.len() {
+            for line in by_mark.hot_lines(Some(mark)).into_iter().filter(is_shown).take(LINES_OF_MARK) {
+                lines.push((line.frame, line.samples, if line.samples < FEWEST { 0 } else { CONTEXT }));
+            }
+        }
+    }
+    lines
+}
+
+/// The text of these lines, of the line with the most samples first.
+fn text(snapshot: &Snapshot, reads_sources: bool, mut lines: Vec<(Frame, u64, u32)>) -> LinesOfFiles {
+    sort_by_key(&mut lines, |(_, samples, _)| Reverse(*samples));
+    let mut source = SourceLines::new(snapshot, reads_sources);
+    let mut text = LinesOfFiles::new();
+    let mut left = MOST_TEXT;
+    for (frame, _, context) in lines {
+        let (Some(file), Some(line)) = (frame.file, frame.line) else { continue };
+        for number in line.saturating_sub(context)..=line.saturating_add(context) {
+            let Some(shown) = source.line(&file, number) else { continue };
+            let shown: String = shown.chars().take(LONGEST).collect();
+            let parts: Vec<String> = shown.split('\t').map(sanitize).collect();
+            let shown = parts.join("\t");
+            if shown.len() > left {
+                return text;
+            }
+            left -= shown.len();
+            text.entry(file.clone()).or_default().insert(number, shown);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::source_lines::tests::Project;
+    use crate::report::tests::sample;
+    use crate::snapshot::Module;
+
+    #[test]
+    fn it_has_the_lines_around_hot_ones_and_not_the_files() {
+        let folder = std::env::temp_dir().join(format!("perfmark-page-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("src")).expect("made");
+        let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+        let long = "x".repeat(1_000);
+        let text: Vec<String> = (1..=100).map(|line| format!("{line} {long}")).collect();
+        std::fs::write(path("src/main.rs"), text.join("\n")).expect("written");
+        std::fs::write(path("wordcount"), "").expect("written");
+        let mut snapshot = sample::sampled();
+        for samples in &mut snapshot.samples {
+            samples.modules[0] = Module { path: path("wordcount"), build_id: None };
+            for file in samples.frames.iter_mut().filter_map(|frame| frame.file.as_mut()) {
+                *file = file.replace("/home/user/wordcount", folder.to_str().expect("UTF-8"));
+            }
+        }
+        let files = around_lines_of_marks(&snapshot, true);
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(files.len(), 1);
+        let lines = &files[&path("src/main.rs")];
+        // Lines 12 and 14 are hot; line 21 has 3 samples.
+        assert_eq!(lines.keys().copied().collect::<Vec<_>>(), (9..=17).chain([21]).collect::<Vec<_>>());
+        assert!(lines.iter().all(|(number, text)| text.starts_with(&format!("{number} x")) && text.len() == LONGEST));
+        assert_eq!(around_lines_of_marks(&sample::sampled(), true).len(), 0);
+    }
+
+    #[test]
+    fn a_report_with_embedded_sources_is_the_same_where_the_files_are_not() {
+        let project = Project::new("embedded");
+        let mut snapshot = project.sampled();
+        let table = |snapshot: &Snapshot| crate::Report::new(snapshot).to_string();
+        let expected = table(&snapshot);
+        assert!(expected.contains("let words = line.split("), "{expected}");
+        embed(&mut snapshot, true);
+        drop(project);
+        assert_eq!(table(&snapshot), expected);
+        let around = around_lines_of_marks(&snapshot, false);
+        assert_eq!(around.values().map(std::collections::BTreeMap::len).sum::<usize>(), 10);
+    }
+
+    #[test]
+    fn characters_that_hide_or_move_text_are_replaced() {
+        let project = Project::new("control");
+        let line = "\tlet a = \"\u{202e}\u{1b}[2J\u{7}\";";
+        project.write("src/main.rs", 60, format!("{line}\n").repeat(50));
+        let mut snapshot = project.sampled();
+        project.write("src/main.rs", 60, format!("{line}\n").repeat(50));
+        embed(&mut snapshot, true);
+        let lines: Vec<&String> =
+            snapshot.source_lines().filter(|(_, number, _)| *number == 12).map(|one| one.2).collect();
+        assert_eq!(lines, ["\tlet a = \"\u{fffd}\u{fffd}[2J\u{fffd}\";"]);
+    }
+}

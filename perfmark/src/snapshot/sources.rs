@@ -1,0 +1,91 @@
+//! Lines of source in a snapshot.
+
+use std::collections::BTreeMap;
+
+use super::data::Snapshot;
+#[cfg(feature = "serde")]
+use super::limits;
+
+/// Successive lines of a source file, for readers that do not have the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct SourceText {
+    /// The file, as [`Frame::file`](crate::Frame::file) names it.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
+    pub file: String,
+    /// The number of the first line.
+    pub line: u32,
+    /// The lines, each of at most 300 characters. Control characters other than tabs are replaced.
+    pub lines: Vec<String>,
+}
+
+/// Lines by their files and numbers.
+pub(crate) type LinesOfFiles = BTreeMap<String, BTreeMap<u32, String>>;
+
+impl Snapshot {
+    /// Each line of [`sources`](Self::sources) with its file and number.
+    pub(crate) fn source_lines(&self) -> impl Iterator<Item = (&String, u32, &String)> {
+        let numbered = |text: &'_ SourceText| (text.line..=u32::MAX).zip(0..text.lines.len());
+        self.sources
+            .iter()
+            .flat_map(move |text| numbered(text).map(move |(number, at)| (&text.file, number, &text.lines[at])))
+    }
+
+    /// Replaces [`sources`](Self::sources).
+    pub(crate) fn set_sources(&mut self, files: LinesOfFiles) {
+        self.sources.clear();
+        for (file, lines) in files {
+            let mut next = None;
+            for (line, text) in lines {
+                match self.sources.last_mut().filter(|_| next == Some(line)) {
+                    Some(last) => last.lines.push(text),
+                    None => self.sources.push(SourceText { file: file.clone(), line, lines: vec![text] }),
+                }
+                next = line.checked_add(1);
+            }
+        }
+    }
+
+    /// Adds the lines of another snapshot. A line that two builds have with different texts is left out.
+    pub(super) fn merge_sources(&mut self, other: &Self) {
+        if self.sources == other.sources {
+            return;
+        }
+        let mut files = LinesOfFiles::new();
+        let mut differing = Vec::new();
+        for (file, number, text) in self.source_lines().chain(other.source_lines()) {
+            let lines = files.entry(file.clone()).or_default();
+            if lines.entry(number).or_insert_with(|| text.clone()) != text {
+                differing.push((file.clone(), number));
+            }
+        }
+        for (file, number) in differing {
+            files.entry(file).or_default().remove(&number);
+        }
+        self.set_sources(files);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(texts: &[(&str, u32, &[&str])]) -> Snapshot {
+        let text = |&(file, line, lines): &(&str, u32, &[&str])| SourceText {
+            file: file.into(),
+            line,
+            lines: lines.iter().map(|&line| line.to_owned()).collect(),
+        };
+        Snapshot { schema: Snapshot::SCHEMA, sources: texts.iter().map(text).collect(), ..Snapshot::default() }
+    }
+
+    #[test]
+    fn merged_sources_are_those_of_both_without_lines_that_differ() {
+        let mut both = snapshot(&[("a.rs", 1, &["one", "two", "three"]), ("b.rs", u32::MAX, &["end", "beyond"])]);
+        both.merge(&snapshot(&[("a.rs", 2, &["2", "three", "four"])]));
+        let expected: [(&str, u32, &[&str]); 3] =
+            [("a.rs", 1, &["one"]), ("a.rs", 3, &["three", "four"]), ("b.rs", u32::MAX, &["end"])];
+        assert_eq!(both.sources, snapshot(&expected).sources);
+    }
+}
