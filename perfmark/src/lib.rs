@@ -48,8 +48,9 @@
 //! - `PERFMARK_FORMAT`: `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg` or `openmetrics` ([`Format`]). The
 //!   default is `table`.
 //! - `PERFMARK_TOP`: how many marks have a row in the table; `all` for all. The default is 20.
-//! - `PERFMARK_DETAILS`: `on` adds each event's quantiles, and the calls that the values leave out, to the table; names
-//!   of marks, separated by commas, do so for these ([`Report::details`]). The default is `off`.
+//! - `PERFMARK_DETAILS`: `on` adds each event's quantiles, the calls that the values leave out, and the lines that hot
+//!   lines execute in other functions, to the table; names of marks, separated by commas, do so for these
+//!   ([`Report::details`]). The default is `off`.
 //! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100.
 //! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, from the
 //!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.

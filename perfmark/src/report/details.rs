@@ -11,9 +11,8 @@ use crate::text::sanitize;
 
 /// The marks whose details the view shows, in the order of their rows.
 pub(super) fn chosen<'a>(snapshot: &Snapshot, groups: &'a [Group<'_>], view: &View) -> Vec<&'a usize> {
-    let Some(filter) = &view.details else { return Vec::new() };
     let marks = groups.iter().flat_map(|group| &group.marks);
-    marks.filter(|&&index| filter.has_mark(&snapshot.marks[index])).collect()
+    marks.filter(|&&index| view.has_details(&snapshot.marks[index])).collect()
 }
 
 /// A heading for each mark, with a row for each event; and whether a clock rate is shown. `None` without details.

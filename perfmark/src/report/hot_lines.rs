@@ -89,20 +89,27 @@ impl<'a> HotLines<'a> {
         0..self.snapshot.sampled().len()
     }
 
-    /// The hottest lines of a mark.
-    pub(super) fn of(&mut self, mark: usize) -> Vec<Row> {
+    /// The hottest lines of a mark. If it `is_open`, each is followed by the lines that were executed in the functions
+    /// it calls.
+    pub(super) fn of(&mut self, mark: usize, is_open: bool) -> Vec<Row> {
         let mut rows = Vec::new();
         for at in self.indices() {
             let (samples, event) = &self.samples[at];
             let (all, in_probe) = (samples.of_mark(Some(mark)), samples.in_probe(Some(mark)));
-            let (lines, event) = (samples.hot_lines(Some(mark)), event.clone());
-            let samples = samples.samples();
-            for line in lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES) {
+            let hottest = |lines: Vec<HotLine>| lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES);
+            let mut lines = Vec::new();
+            for line in hottest(samples.hot_lines(Some(mark))) {
+                let inside = if is_open { samples.lines_inside(Some(mark), &line) } else { Vec::new() };
+                lines.push(("", line));
+                lines.extend(hottest(inside).map(|line| (INSIDE, line)));
+            }
+            let (samples, event) = (samples.samples(), event.clone());
+            for (indent, line) in lines {
                 let (place, around) = self.place_of_line(&line);
                 rows.push(Row {
                     share: share(samples, line.samples, all.saturating_sub(in_probe)),
                     event: event.clone(),
-                    place,
+                    place: indent.to_owned() + &place,
                     around,
                     text: self.sources.text(&line.frame),
                     ..Row::default()
@@ -223,6 +230,9 @@ fn roots(snapshot: &Snapshot) -> Vec<String> {
 /// A program has few directories from which its crates were compiled.
 const ROOTS: usize = 64;
 
+/// Before the place of a line that another line calls.
+const INSIDE: &str = "└ ";
+
 /// The place of samples in entry and exit of marks.
 const PROBE: &str = "perfmark's probe (the lines have shares of the other samples)";
 
@@ -263,7 +273,7 @@ mod tests {
 
     fn lines(snapshot: &Snapshot, mark: &str) -> Vec<String> {
         let index = snapshot.marks.iter().position(|one| one.name == mark).expect("a mark");
-        shown(HotLines::new(snapshot, false).of(index))
+        shown(HotLines::new(snapshot, false).of(index, false))
     }
 
     fn shown(rows: Vec<Row>) -> Vec<String> {
@@ -307,6 +317,19 @@ mod tests {
             "31 % ± 3  perfmark's probe (the lines have shares of the other samples)",
         ];
         assert_eq!(lines(&sample::sampled_in_probe(), "parse_line"), expected);
+    }
+
+    #[test]
+    fn an_open_mark_has_the_lines_that_its_lines_execute() {
+        let snapshot = sample::sampled();
+        let index = snapshot.marks.iter().position(|mark| mark.name == "parse_line").expect("a mark");
+        let expected = [
+            "60 % ± 3  src/main.rs:12",
+            "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find",
+            "28 % ± 3  src/main.rs:14",
+            "9 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
+        ];
+        assert_eq!(shown(HotLines::new(&snapshot, false).of(index, true)), expected);
     }
 
     #[test]
@@ -401,7 +424,7 @@ mod tests {
         let with = |lost| {
             let mut snapshot = sample::sampled();
             snapshot.samples[0].lost = lost;
-            HotLines::new(&snapshot, false).of(0)[0].share.clone()
+            HotLines::new(&snapshot, false).of(0, false)[0].share.clone()
         };
         let taken = sample::sampled().samples[0].taken();
         assert_eq!(with(taken / 20), "60 % ± 3");

@@ -262,8 +262,8 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// Adds the details of the marks that the filter turns on: each event with its quantiles, and the calls that the
-    /// values leave out. `Filter::default()` turns on all marks. It applies to the formats table and Markdown.
+    /// Adds the details of the marks that the filter turns on: each event with its quantiles, the calls that the values
+    /// leave out, and the lines that hot lines execute in other functions. `Filter::default()` turns on all marks. It applies to the formats table and Markdown.
     #[must_use]
     pub fn details(mut self, marks: &Filter) -> Self {
         self.view.details = Some(marks.clone());

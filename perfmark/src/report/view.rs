@@ -1,6 +1,7 @@
 //! What a report shows of a snapshot, in which order, and in which width.
 
 use crate::settings::Filter;
+use crate::snapshot::Mark;
 
 /// What a report shows.
 #[derive(Clone, Debug)]
@@ -45,6 +46,11 @@ impl View {
     /// The columns of a name that no row cuts.
     pub(super) fn longest_name(&self) -> usize {
         if self.is_limited { 0 } else { 120 }
+    }
+
+    /// Whether it shows the details of the mark.
+    pub(super) fn has_details(&self, mark: &Mark) -> bool {
+        self.details.as_ref().is_some_and(|filter| filter.has_mark(mark))
     }
 
     /// How many of that many marks have a row. A line about a single mark that has none would be as long as its row.

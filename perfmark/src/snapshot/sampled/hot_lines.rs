@@ -123,6 +123,30 @@ impl<'a> SamplesByMark<'a> {
         sort_by_key(&mut lines, |line| Reverse(line.samples));
         lines
     }
+
+    /// The executed lines of functions that a line of the marked function called, also of inlined ones: where the
+    /// line's samples are that are not in the line itself. The one with the most samples is first.
+    #[must_use]
+    pub fn lines_inside(&self, mark: Option<usize>, line: &HotLine) -> Vec<HotLine> {
+        let mut lines: BTreeMap<&Frame, [u64; 2]> = BTreeMap::new();
+        for (stack, frames, own) in self.stacks(mark).filter(|(_, frames, own)| !is_probe(frames, *own)) {
+            let Some(called) = own.filter(|&own| own > 0).and_then(|own| frames.get(own)) else { continue };
+            if let Some(executed) = frames[0].frame.filter(|_| line.is_own && called.frame == Some(&line.frame)) {
+                let [samples, in_callees] = lines.entry(executed).or_default();
+                *samples = samples.saturating_add(stack.samples);
+                *in_callees = in_callees.saturating_add(if called.depth > 0 { stack.samples } else { 0 });
+            }
+        }
+        let inside = |(frame, [samples, in_callees]): (&Frame, [u64; 2])| HotLine {
+            frame: frame.clone(),
+            is_own: false,
+            samples,
+            in_callees,
+        };
+        let mut lines: Vec<HotLine> = lines.into_iter().map(inside).collect();
+        sort_by_key(&mut lines, |line| Reverse(line.samples));
+        lines
+    }
 }
 
 impl Samples {
