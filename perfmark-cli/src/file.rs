@@ -30,9 +30,17 @@ pub(crate) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
         options.write(true).append(is_descriptor).truncate(!is_descriptor).create(!is_descriptor);
         return options.open(file)?.write_all(text);
     }
+    replace(file, text, |draft| permissions_before(file, draft))
+}
+
+/// Replaces a file atomically by a new one with these permissions, or with those of a new file.
+pub(crate) fn replace(
+    file: &Path,
+    text: &[u8],
+    permissions: impl FnOnce(&NamedTempFile) -> Option<fs::Permissions>,
+) -> io::Result<()> {
     let mut draft = draft(file)?;
-    #[cfg(unix)]
-    if let Some(permissions) = permissions_before(file, &draft) {
+    if let Some(permissions) = permissions(&draft) {
         draft.as_file().set_permissions(permissions)?;
     }
     draft.write_all(text)?;
@@ -74,6 +82,11 @@ fn permissions_before(file: &Path, draft: &NamedTempFile) -> Option<fs::Permissi
     let user = draft.as_file().metadata().ok()?.uid();
     let before = fs::symlink_metadata(file).ok().filter(|before| before.uid() == user)?;
     Some(fs::Permissions::from_mode(before.mode() & READ_AND_WRITE))
+}
+
+#[cfg(not(unix))]
+fn permissions_before(_: &Path, _: &NamedTempFile) -> Option<fs::Permissions> {
+    None
 }
 
 #[cfg(test)]

@@ -66,9 +66,9 @@
 //!   thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles, and `99,page_faults:101` both kinds
 //!   (`Sampling`). `99,stack=2048`, `stack=fp` and `stack=off` set how callers are found (`Stacks`). It requires the
 //!   feature `sampling`. The default is `off`.
-//! - `PERFMARK_SOURCES`: `embed` writes the source text around hot lines into the JSON report, so that `perfmark report`
-//!   shows it on a machine without the sources ([`Report::embed_sources`]). The default is `read`: only formats for
-//!   people have the text, of sources that are on the machine that writes the report.
+//! - `PERFMARK_SOURCES`: `embed` writes the source text around hot lines into the JSON report, so that
+//!   `perfmark report` shows it on a machine without the sources (`Report::embed_sources`). The default is `read`: only
+//!   formats for people have the text, of sources that are on the machine that writes the report.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
 //!   it is allowed, `syscall` uses read(2). `perfmark run --emulate` sets `emulated`: the emulator counts instructions.
 //!   The default is `auto`.
@@ -93,8 +93,8 @@
 //! - `prometheus`: `Metrics` for a `prometheus-client` registry, and the report as `OpenMetrics`.
 //! - `exporter`: `Exporter`, a small server of these metrics. By default it listens on this machine only.
 //! - `sampling`: samples of the program, attributed to marks (`Sampling`).
-//! - `symbols`: names the addresses of samples (the module `symbols`). The report at exit, dumps and reports of sessions
-//!   then have functions and lines.
+//! - `symbols`: names the addresses of samples (the module `symbols`). The report at exit, dumps and reports of
+//!   sessions then have functions and lines.
 //! - `signal`: [dumps](Dumps) when the process receives a signal.
 //! - `criterion`: `Measure`, which lets `criterion` measure any event.
 //!

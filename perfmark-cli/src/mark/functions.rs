@@ -98,18 +98,12 @@ impl Found {
         });
     }
 
-    /// Visits what is in a function with these attributes, whose mark does not mark functions inside.
-    fn in_function(&mut self, attributes: &[Attribute], visit: impl FnOnce(&mut Self)) {
-        let before = (std::mem::take(&mut self.is_marked), self.is_test);
-        self.is_test |= is_test(attributes);
-        visit(self);
-        (self.is_marked, self.is_test) = before;
-    }
-
-    /// Visits what an item with these attributes contains.
-    fn inside(&mut self, attributes: &[Attribute], visit: impl FnOnce(&mut Self)) {
+    /// Visits what an item with these attributes contains. `marks` says whether the item's mark is one of the functions
+    /// in it.
+    fn inside(&mut self, attributes: &[Attribute], marks: bool, visit: impl FnOnce(&mut Self)) {
         let before = (self.is_marked, self.is_test);
-        self.is_marked |= attributes.iter().any(|attribute| names(attribute, "perfmark"));
+        let is_marked = self.is_marked || attributes.iter().any(|attribute| names(attribute, "perfmark"));
+        self.is_marked = marks && is_marked;
         self.is_test |= is_test(attributes);
         visit(self);
         (self.is_marked, self.is_test) = before;
@@ -157,32 +151,32 @@ fn mentions(attribute: &Attribute, word: &str) -> bool {
 impl<'ast> Visit<'ast> for Found {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         self.add(&item.attrs, visible(&item.vis), &item.sig, &item.block);
-        self.in_function(&item.attrs, |this| visit::visit_item_fn(this, item));
+        self.inside(&item.attrs, false, |this| visit::visit_item_fn(this, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
         let default = item.modifiers.defaultness.as_ref().map(Spanned::span);
         self.add(&item.attrs, visible(&item.vis).or(default), &item.sig, &item.block);
-        self.in_function(&item.attrs, |this| visit::visit_impl_item_fn(this, item));
+        self.inside(&item.attrs, false, |this| visit::visit_impl_item_fn(this, item));
     }
 
     fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
         if let Some(body) = &item.default {
             self.add(&item.attrs, None, &item.sig, body);
         }
-        self.in_function(&item.attrs, |this| visit::visit_trait_item_fn(this, item));
+        self.inside(&item.attrs, false, |this| visit::visit_trait_item_fn(this, item));
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        self.inside(&item.attrs, |this| visit::visit_item_impl(this, item));
+        self.inside(&item.attrs, true, |this| visit::visit_item_impl(this, item));
     }
 
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
-        self.inside(&item.attrs, |this| visit::visit_item_trait(this, item));
+        self.inside(&item.attrs, true, |this| visit::visit_item_trait(this, item));
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        self.inside(&item.attrs, |this| visit::visit_item_mod(this, item));
+        self.inside(&item.attrs, true, |this| visit::visit_item_mod(this, item));
     }
 }
 

@@ -5,17 +5,16 @@ mod functions;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, thread};
 
 use clap::Args;
 use perfmark::text::{counted, sanitize};
-use tempfile::NamedTempFile;
 
 use self::functions::{Function, functions, hashes};
-use crate::output;
+use crate::{file, output};
 
 /// Put #[perfmark] on functions of source files
 ///
@@ -119,11 +118,20 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
 fn remove(arguments: &Unmark) -> Result<ExitCode, String> {
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
     for path in rust_files(&arguments.places, false)? {
-        match read(&path).map(|source| (without_marks(&source), source.contains(INSERTED))) {
-            Ok((Ok((rest, count)), _)) if count > 0 => drafts.push((path, count, rest)),
-            Ok((Err(why), true)) => refused.push(not_parsed(&path, &why)),
+        let source = match read(&path) {
+            Ok(source) => source,
+            Err(why) => {
+                refused.push(why);
+                continue;
+            }
+        };
+        if !source.contains(INSERTED) {
+            continue;
+        }
+        match without_marks(&source) {
+            Ok((rest, count)) if count > 0 => drafts.push((path, count, rest)),
             Ok(_) => {}
-            Err(why) => refused.push(why),
+            Err(why) => refused.push(not_parsed(&path, &why)),
         }
     }
     written(drafts, "mark", "removed from", refused)
@@ -246,11 +254,7 @@ fn write(path: &Path, source: &str) -> io::Result<()> {
     if permissions.readonly() {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    let mut draft = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    draft.write_all(source.as_bytes())?;
-    draft.as_file().set_permissions(permissions)?;
-    draft.persist(path)?;
-    Ok(())
+    file::replace(path, source.as_bytes(), |_| Some(permissions))
 }
 
 fn not_parsed(path: &Path, why: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use perfmark::{Samples, Snapshot};
+use perfmark::{Samples, Snapshot, SourceText};
 use serde_json::Value;
 
 use super::command::{answer, assert_contains, stderr, stdout};
@@ -13,6 +13,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("samples_are_written_as_folded_stacks", samples_are_folded_stacks),
     ("a_stack_that_does_not_reach_its_mark_has_only_the_executed_code", stacks_that_do_not_reach_their_mark),
     ("samples_are_written_for_the_firefox_profiler", samples_are_written_for_firefox),
+    ("embedded_source_text_is_in_the_page", embedded_source_text_is_in_the_page),
     ("samples_are_written_for_pprof", samples_are_written_for_pprof),
     ("samples_of_several_events_are_kept_apart", several_events_are_kept_apart),
     ("a_report_without_samples_has_no_such_format", a_report_without_samples),
@@ -85,6 +86,20 @@ fn samples_are_written_for_firefox() {
     for label in ["outside marks", "libc.so.6+0x1c0", "core::str::find; x (src/main.rs:99)", "src/main.rs:7", "run"] {
         assert!(all.contains(label), "{label}");
     }
+}
+
+fn embedded_source_text_is_in_the_page() {
+    let folder = Folder::new("cli-embedded");
+    let mut snapshot = sampled();
+    let mut text = SourceText::default();
+    (text.file, text.line, text.lines) = ("src/main.rs".into(), 7, vec!["    text.find(\"</script>\")".into()]);
+    snapshot.sources = vec![text];
+    let file = folder.report("a.json", &snapshot);
+    let page = stdout(&["report", "--format", "html", &file], 0);
+    assert_contains(&page, &[r#""src/main.rs": {"7":" text.find(\"\u003c/script>\")"}"#]);
+    assert_contains(&stdout(&["report", &file], 0), &["src/main.rs:7 text.find("]);
+    let refused = stderr(&["report", "--embed-sources", &file], 2);
+    assert_contains(&refused, &["--embed-sources supports the format json"]);
 }
 
 fn samples_are_written_for_pprof() {

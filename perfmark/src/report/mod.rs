@@ -263,7 +263,8 @@ impl<'a> Report<'a> {
     }
 
     /// Adds the details of the marks that the filter turns on: each event with its quantiles, the calls that the values
-    /// leave out, and the lines that hot lines execute in other functions. `Filter::default()` turns on all marks. It applies to the formats table and Markdown.
+    /// leave out, and the lines that hot lines execute in other functions. `Filter::default()` turns on all marks. It
+    /// applies to the formats table and Markdown.
     #[must_use]
     pub fn details(mut self, marks: &Filter) -> Self {
         self.view.details = Some(marks.clone());
@@ -279,8 +280,8 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// Adds the source text of hot lines, and of 3 lines before and after them, to JSON: `perfmark report` then shows it
-    /// on machines without the sources. Without it, only formats for people have the text, of sources that are on
+    /// Adds the source text of hot lines, and of 3 lines before and after them, to JSON: `perfmark report` then shows
+    /// it on machines without the sources. Without it, only formats for people have the text, of sources that are on
     /// this machine. It reads the source files now. [`Snapshot::sources`] has the limits.
     #[cfg(feature = "json")]
     #[must_use]

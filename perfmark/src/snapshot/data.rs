@@ -6,7 +6,6 @@ use serde::de::Deserializer;
 #[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
 use super::of_event::OfEvent;
 use super::samples::{Samples, possible};
-use super::sources::SourceText;
 #[cfg(feature = "serde")]
 use super::{limits, serde_format};
 
@@ -97,6 +96,20 @@ fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
 #[cfg(feature = "serde")]
 fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
     serde_format::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+}
+
+/// Successive lines of a source file, for readers that do not have the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct SourceText {
+    /// The file, as [`Frame::file`](crate::Frame::file) names it.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
+    pub file: String,
+    /// The number of the first line.
+    pub line: u32,
+    /// The lines, each of at most 300 characters. Control characters other than tabs are replaced.
+    pub lines: Vec<String>,
 }
 
 /// What one thread recorded, or all threads that ended.

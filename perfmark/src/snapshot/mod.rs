@@ -23,7 +23,7 @@ pub(crate) mod names;
 #[cfg(feature = "symbols")]
 pub mod symbols;
 
-pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Thread, Unit, Values};
+pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, SourceText, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
 #[cfg(feature = "record")]
@@ -35,4 +35,3 @@ pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFra
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};
 #[cfg(feature = "record")]
 pub(crate) use sources::LinesOfFiles;
-pub use sources::SourceText;

@@ -2,23 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::data::Snapshot;
-#[cfg(feature = "serde")]
-use super::limits;
-
-/// Successive lines of a source file, for readers that do not have the file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SourceText {
-    /// The file, as [`Frame::file`](crate::Frame::file) names it.
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::text"))]
-    pub file: String,
-    /// The number of the first line.
-    pub line: u32,
-    /// The lines, each of at most 300 characters. Control characters other than tabs are replaced.
-    pub lines: Vec<String>,
-}
+use super::data::{Snapshot, SourceText};
 
 /// Lines by their files and numbers.
 pub(crate) type LinesOfFiles = BTreeMap<String, BTreeMap<u32, String>>;
