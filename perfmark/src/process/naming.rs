@@ -34,6 +34,7 @@ impl Names {
     }
 
     /// Without the feature, nothing has names.
+    #[allow(clippy::unused_self, reason = "as with the feature")]
     #[cfg(not(feature = "symbols"))]
     pub(super) fn add_to(&mut self, _: &mut Snapshot) {}
 }

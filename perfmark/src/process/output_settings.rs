@@ -29,8 +29,7 @@ pub(super) struct OutputSettings {
     top: Option<usize>,
     /// The marks whose details a table has.
     details: Option<Filter>,
-    /// Whether JSON has the source text of hot lines.
-    embeds_sources: bool,
+    sources: Sources,
     pub(super) dumps: DumpSettings,
     /// Whether SIGINT ends the process after the report.
     pub(super) reports_on_sigint: bool,
@@ -42,6 +41,15 @@ pub(super) struct DumpSettings {
     pub(super) interval: Option<Duration>,
     /// The signal's number.
     pub(super) signal: Option<i32>,
+}
+
+/// How readers of a report get the source text of hot lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sources {
+    /// From files, where they are.
+    Read,
+    /// From the report in JSON.
+    Embed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +67,7 @@ const DEFAULT: OutputSettings = OutputSettings {
     columns: None,
     top: None,
     details: None,
-    embeds_sources: false,
+    sources: Sources::Read,
     dumps: DumpSettings { interval: None, signal: None },
     reports_on_sigint: false,
 };
@@ -101,8 +109,8 @@ impl OutputSettings {
         let top = environment.parsed("PERFMARK_TOP", top);
         let details = environment.parsed("PERFMARK_DETAILS", details).flatten();
         let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", on_sigint).unwrap_or(false);
-        let embeds_sources = environment.parsed("PERFMARK_SOURCES", sources).unwrap_or(false);
-        Self { output, format, may_color, columns, top, details, embeds_sources, dumps, reports_on_sigint, ..DEFAULT }
+        let sources = environment.parsed("PERFMARK_SOURCES", sources).unwrap_or(Sources::Read);
+        Self { output, format, may_color, columns, top, details, sources, dumps, reports_on_sigint, ..DEFAULT }
     }
 
     /// The report that these settings describe, except for its destination.
@@ -124,7 +132,7 @@ impl OutputSettings {
     #[cfg(feature = "json")]
     pub(super) fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
         let report = report.format(format);
-        if self.embeds_sources && format == Format::Json { report.embed_sources() } else { report }
+        if self.sources == Sources::Embed && format == Format::Json { report.embed_sources() } else { report }
     }
 
     /// Other formats have no embedded sources.
@@ -189,10 +197,10 @@ fn on_sigint(value: &OsStr) -> Result<bool, String> {
     }
 }
 
-fn sources(value: &OsStr) -> Result<bool, String> {
+fn sources(value: &OsStr) -> Result<Sources, String> {
     match value.to_str().map(str::trim) {
-        Some("embed") => Ok(true),
-        Some("read") => Ok(false),
+        Some("embed") => Ok(Sources::Embed),
+        Some("read") => Ok(Sources::Read),
         _ => Err("expected `embed` or `read`; using read".into()),
     }
 }
