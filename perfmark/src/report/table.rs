@@ -252,6 +252,16 @@ mod tests {
     }
 
     #[test]
+    fn a_functions_name_is_cut_before_the_number_of_its_line() {
+        let mut snapshot = sample::sampled();
+        let clone = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("clone"));
+        clone.expect("a frame").function = format!("a::{}::end", "very_long_name".repeat(9));
+        let table = render(&snapshot, &View::new(100));
+        assert!(table.contains("library/alloc/src/string.rs:2203 in a::"), "{table}");
+        assert!(table.contains("::end\n"), "{table}");
+    }
+
+    #[test]
     fn a_name_is_complete_where_there_is_room() {
         let name = "a_rather_long_name_".repeat(5);
         let mut long = mark(&name, 1);

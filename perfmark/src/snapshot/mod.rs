@@ -33,5 +33,5 @@ pub(crate) use sampled::is_probe;
 #[cfg(feature = "record")]
 pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};
-#[cfg(any(feature = "html", feature = "json"))]
+#[cfg(all(feature = "record", any(feature = "html", feature = "json")))]
 pub(crate) use sources::LinesOfFiles;
