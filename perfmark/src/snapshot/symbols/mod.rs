@@ -101,8 +101,9 @@ impl Symbols {
         self
     }
 
-    /// Names functions only from debug information that distributions install. It is compressed, so that reading it
-    /// takes longer than that of the program, for lines of sources that are not there.
+    /// Names functions only, and no lines, from debug information that distributions install, except for files that
+    /// [`search`](Self::search) added. It is compressed, and its sources are usually not there: reading that of libc
+    /// takes longer than that of many programs.
     #[cfg(feature = "record")]
     pub(crate) fn skip_system_lines(self) -> Self {
         Self { skips_system_lines: true, ..self }
@@ -122,6 +123,12 @@ impl Symbols {
             }
         }
         problems
+    }
+
+    /// Whether lines of the module are read from that file.
+    fn reads_lines(&self, file: &Path, module: &Module) -> bool {
+        let is_added = self.places.iter().any(|place| *place == Path::new(&module.path));
+        !self.skips_system_lines || is_added || !file.starts_with(search::SYSTEM)
     }
 
     fn name_samples(&self, samples: &mut Samples) -> Vec<Problem> {
@@ -162,7 +169,7 @@ impl Symbols {
             }
             match search::best(module, &self.places) {
                 Ok(mut found) => {
-                    found.has_lines &= !(self.skips_system_lines && found.path.starts_with(search::SYSTEM));
+                    found.has_lines &= self.reads_lines(&found.path, module);
                     let frames = naming::frames(&found, &addresses);
                     let lacks = found.lacks.filter(|_| !frames.as_ref().is_ok_and(is_of_other_language));
                     let why = frames.as_ref().err().cloned().or(lacks);
@@ -222,6 +229,19 @@ impl Snapshot {
 #[cfg(all(test, feature = "record"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_information_of_distributions_names_lines_of_the_program_only() {
+        let debug = Path::new("/usr/lib/debug/.build-id/6c/01ab.debug");
+        let reads_lines = |symbols: &Symbols, file: &Path, path: &str| {
+            symbols.reads_lines(file, &Module { path: path.into(), build_id: None })
+        };
+        let at_exit = Symbols::new().search("/usr/bin/app").skip_system_lines();
+        assert!(!reads_lines(&at_exit, debug, "/lib/libc.so.6"));
+        assert!(reads_lines(&at_exit, debug, "/usr/bin/app"));
+        assert!(reads_lines(&at_exit, Path::new("/opt/lib.so"), "/opt/lib.so"));
+        assert!(reads_lines(&Symbols::new(), debug, "/lib/libc.so.6"), "on request");
+    }
 
     #[test]
     fn names_are_those_of_the_same_address_in_the_same_file() {
