@@ -29,7 +29,11 @@ pub(super) fn embed(snapshot: &mut Snapshot, reads_sources: bool) {
         let unmarked = functions_to_show(snapshot, samples).into_iter();
         lines.extend(unmarked.map(|function| (function.frame, function.samples, 0)));
     }
-    let files = text(snapshot, reads_sources, lines);
+    let mut files = text(snapshot, reads_sources, lines);
+    for line in files.values_mut().flat_map(|lines| lines.values_mut()) {
+        let parts: Vec<String> = line.split('\t').map(sanitize).collect();
+        *line = parts.join("\t");
+    }
     snapshot.set_sources(files);
 }
 
@@ -58,8 +62,6 @@ fn text(snapshot: &Snapshot, reads_sources: bool, mut lines: Vec<(Frame, u64, u3
         for number in line.saturating_sub(context)..=line.saturating_add(context) {
             let Some(shown) = source.line(&file, number) else { continue };
             let shown: String = shown.chars().take(LONGEST).collect();
-            let parts: Vec<String> = shown.split('\t').map(sanitize).collect();
-            let shown = parts.join("\t");
             if shown.len() > left {
                 return text;
             }
