@@ -172,11 +172,13 @@ impl Dumps {
 
     fn write(&self, requests: &Requests) {
         let (mut reported, mut names) = (None, Names::default());
+        #[cfg(feature = "sampling")]
+        let mut reported_of_samples = None;
         let mut is_first = true;
         loop {
             requests.alarm.wait(self.interval);
             #[cfg(feature = "sampling")]
-            self.sample(requests);
+            say_once(&mut reported_of_samples, self.sample(requests));
             if requests.is_over.load(SeqCst) {
                 return;
             }
@@ -185,28 +187,36 @@ impl Dumps {
             }
             let mut snapshot = collect::snapshot();
             names.add_to(&mut snapshot);
-            let error = output_settings()
-                .with_sources(Report::new(&snapshot), self.format)
-                .write_in(&self.file, is_forked_child())
-                .err()
-                .map(|why| why.to_string());
-            // Reported once, until the error changes.
-            if let Some(why) = error.as_ref().filter(|_| error != reported) {
-                say(&format!("{}: {why}; skipping dumps until writing succeeds", self.file.display()));
-            }
-            reported = error;
+            let report = output_settings().with_sources(Report::new(&snapshot), self.format);
+            let error = report.write_in(&self.file, is_forked_child()).err();
+            let skipping = |why| format!("{}: {why}; skipping dumps until writing succeeds", self.file.display());
+            say_once(&mut reported, error.map(skipping));
         }
     }
 
-    /// Samples the program as long as its dumps require, unless they are over.
+    /// Samples the program as long as its dumps require, unless they are over. Returns why it could not.
     #[cfg(feature = "sampling")]
-    fn sample(&self, requests: &Requests) {
-        let Some((sampling, time)) = self.sampling.as_ref().filter(|_| !requests.is_over.load(SeqCst)) else { return };
+    fn sample(&self, requests: &Requests) -> Option<String> {
+        let (sampling, time) = self.sampling.as_ref().filter(|_| !requests.is_over.load(SeqCst))?;
         match sampling.clone().start() {
-            Ok(_sampling) => requests.alarm.wait(Some(*time)),
-            Err(why) => say(&format!("{}: the program was not sampled: {why}; dumping without", self.file.display())),
+            Ok(_sampling) => {
+                requests.alarm.wait(Some(*time));
+                None
+            }
+            Err(why) => {
+                let file = self.file.display();
+                Some(format!("{file}: the program cannot be sampled: {why}; dumping at once, without new samples"))
+            }
         }
     }
+}
+
+/// Reports an error once, until it changes.
+fn say_once(reported: &mut Option<String>, error: Option<String>) {
+    if let Some(why) = error.as_ref().filter(|_| error != *reported) {
+        say(why);
+    }
+    *reported = error;
 }
 
 /// Dumps without their threads.
