@@ -28,6 +28,7 @@ enum { QEMU_PLUGIN_CB_NO_REGS };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int, void *);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, void (*)(unsigned, void *), int, void *);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
@@ -63,7 +64,7 @@ struct page {
     uint64_t address;
     char emulator[64];
 };
-enum { ANSWER = 1, PAGE_BYTES = 4096 };
+enum { ANSWER = 1, PAGE_BYTES = 4096, LONGEST_INSTRUCTION = 15 };
 
 static char emulator[sizeof((struct page *)0)->emulator];
 
@@ -88,8 +89,15 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
     /* Unknown for instructions that are not in memory, as of the page vsyscall. */
     if (in_emulator)
         guest_base = in_emulator - qemu_plugin_insn_vaddr(first);
-    qemu_plugin_register_vcpu_tb_exec_cb(block, execute, QEMU_PLUGIN_CB_NO_REGS,
-                                         (void *)(uintptr_t)qemu_plugin_tb_n_insns(block));
+    size_t instructions = qemu_plugin_tb_n_insns(block);
+    struct qemu_plugin_insn *last = qemu_plugin_tb_get_insn(block, instructions - 1);
+    /* QEMU removes an instruction that continues on the next page, and begins the next block with it, but still lists it
+     * here. So it is counted when it is executed. */
+    if (instructions > 1 && qemu_plugin_insn_vaddr(last) % PAGE_BYTES > PAGE_BYTES - LONGEST_INSTRUCTION) {
+        instructions--;
+        qemu_plugin_register_vcpu_insn_exec_cb(last, execute, QEMU_PLUGIN_CB_NO_REGS, (void *)1);
+    }
+    qemu_plugin_register_vcpu_tb_exec_cb(block, execute, QEMU_PLUGIN_CB_NO_REGS, (void *)instructions);
 }
 
 static void stop_counting(void) {
