@@ -41,8 +41,10 @@ impl EmulatedCounter {
     ///
     /// # Errors
     ///
-    /// If the event is another one, if no plugin of perfmark answers, as outside the emulator, if it counts a loop of
-    /// known length wrong, or if the kernel refuses the memory for it.
+    /// - The event is another one.
+    /// - No plugin of perfmark answers, as outside the emulator.
+    /// - It counts a loop of known length wrong.
+    /// - The kernel refuses memory for it.
     pub fn open(event: &Event) -> Result<Self, Error> {
         const TURNS: u64 = 1_000;
         // The instructions around the loop.
@@ -78,7 +80,7 @@ impl EmulatedCounter {
     }
 
     /// The number of instructions that the thread has executed since the counter was opened. It includes all
-    /// instructions up to the next branch after the reading.
+    /// instructions up to the end of the emulator's block with this reading.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -7,7 +7,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -45,14 +45,14 @@ impl Emulator {
         let program = find(program).map_err(|error| not_found(&error))?;
         let header = header(&program).map_err(|error| not_found(&error))?;
         let Some(name) = emulator_for(&header) else {
-            let why = "not an ELF program for x86-64, arm64 or riscv64, so perfmark cannot emulate it; of a script, \
-                       give the interpreter and the script";
+            let why = "not an ELF program for x86-64, arm64 or riscv64, so perfmark cannot emulate it; for a script, \
+                       pass its interpreter and the script";
             return Err((format!("{}: {why}", program.display()), NOT_EXECUTABLE));
         };
         let path = find(OsStr::new(name)).map_err(|error| {
             refuse(format!(
-                "--emulate: {name}: {error} (in PATH); install QEMU's user-mode emulator, on Debian and Ubuntu by \
-                 `apt install qemu-user`"
+                "--emulate: {name}, which is needed, in PATH: {error}; install QEMU's user-mode emulator (Debian, \
+                 Ubuntu: `apt install qemu-user`)"
             ))
         })?;
         let version = output(Command::new(&path).arg("--version"))?;
@@ -89,9 +89,10 @@ impl Emulator {
         }
         let (path, status, said) = (self.path.display(), answered.status, text(&answered.stderr));
         Err(refuse(format!(
-            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; use a QEMU from 7.2 on that is \
-             built with plugins and not linked statically",
-            self.name
+            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; use QEMU 7.2 or later, built \
+             with plugins and linked dynamically; if {} does not allow programs (noexec), set TMPDIR",
+            self.name,
+            env::temp_dir().display()
         )))
     }
 
@@ -145,17 +146,30 @@ fn header(program: &Path) -> io::Result<[u8; 20]> {
 fn find(name: &OsStr) -> io::Result<PathBuf> {
     let path = Path::new(name);
     if name.as_encoded_bytes().contains(&b'/') {
-        return fs::metadata(path).map(|_| path.into());
+        return fs::metadata(path).and_then(|file| executable(&file)).map(|()| path.into());
     }
     let paths = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file());
     found.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
+fn executable(file: &Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    if std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o111 == 0 {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    _ = file;
+    Ok(())
+}
+
 /// Compiles the plugin into a temporary folder.
 fn compile() -> Result<TempDir, Refusal> {
-    let folder = tempfile::Builder::new().prefix("perfmark-plugin-").tempdir();
-    let folder = folder.map_err(|error| refuse(format!("--emulate: {}: {error}", env::temp_dir().display())))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("perfmark-plugin-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let folder =
+        builder.tempdir().map_err(|error| refuse(format!("--emulate: {}: {error}", env::temp_dir().display())))?;
     let source = folder.path().join("plugin.c");
     fs::write(&source, PLUGIN).map_err(|error| refuse(format!("--emulate: {}: {error}", source.display())))?;
     let mut command = Command::new("cc");

@@ -50,6 +50,11 @@ macro_rules! loops {
 }
 loops! { of_1: 1, of_10: 10, of_1000: 1_000, of_1000000: 1_000_000, }
 
+#[perfmark(instructions, every = 16)]
+fn thinned() {
+    black_box(known_loop(10));
+}
+
 #[inline(never)]
 fn unmarked(turns: u64) {
     black_box(known_loop(turns));
@@ -121,6 +126,7 @@ pub(super) fn run(scenario: &str) -> ExitCode {
     for caller in [caller_of_long, caller_of_short, caller_of_unmarked] {
         (0..4).for_each(|_| caller());
     }
+    (0..100).for_each(|_| thinned());
     match scenario {
         "threads and processes" => {
             (0..3).for_each(|_| thread::spawn(call_loops).join().expect("ended"));
@@ -150,7 +156,9 @@ pub(super) fn run(scenario: &str) -> ExitCode {
 fn emulated(test: &str, scenario: &str) -> Snapshot {
     let folder = Folder::new(&format!("cli-emulated-{test}"));
     let scenario = format!("emulated: {scenario}");
-    let output = running(&folder, &["--emulate", "--format", "json"], &scenario).output().expect("started");
+    let mut command = running(&folder, &["--emulate", "--format", "json"], &scenario);
+    // It has no effect.
+    let output = command.env("PERFMARK_BUDGET", "1%").output().expect("started");
     assert_code(&output, 0);
     let printed = text(&output.stderr);
     serde_json::from_str(&printed[printed.find('{').expect("JSON")..]).expect("a report")
@@ -191,6 +199,8 @@ fn check_loops(report: &Snapshot, calls: u64) {
 fn loops_are_counted_to_the_last_instruction() {
     let report = emulated("loops", "loops");
     check_loops(&report, 5);
+    let thinned = mark(&report, "thinned");
+    assert_eq!((thinned.calls, instructions(thinned).measured, thinned.skipped), (100, 100, 0));
     let event = report.events.iter().find(|event| event.name == "instructions").expect("counted");
     assert_eq!(event.read, Read::Emulated);
     let reason = event.reason.as_deref().unwrap_or_default();

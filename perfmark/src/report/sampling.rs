@@ -140,7 +140,7 @@ fn unattributed(samples: &Samples) -> Option<String> {
     let known = samples.in_open_calls.saturating_add(samples.too_deep);
     let parts = [
         (samples.in_open_calls, "in calls that were still open"),
-        (samples.too_deep, "in calls that were too deep (beyond about 1,170 open calls)"),
+        (samples.too_deep, "in calls beyond the limit of about 1,170 open calls"),
         (samples.unattributed.saturating_sub(known), "in calls that are unknown or began before sampling"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", exact(*count)));
@@ -261,11 +261,11 @@ mod tests {
             .concat()
         };
         assert_eq!(parts(10, 10, 0), "");
-        let few = "10 samples were not attributed (2.0 %): 8 in calls that were still open, 2 in calls that were too \
-                   deep (beyond about 1,170 open calls)";
+        let few = "10 samples were not attributed (2.0 %): 8 in calls that were still open, 2 in calls beyond the \
+                   limit of about 1,170 open calls";
         assert_eq!(parts(10, 8, 2), few);
-        let many = "200 samples were not attributed (29.2 %): 150 in calls that were still open, 40 in calls that were \
-                    too deep (beyond about 1,170 open calls), 10 in calls that are unknown or began before sampling; \
+        let many = "200 samples were not attributed (29.2 %): 150 in calls that were still open, 40 in calls beyond \
+                    the limit of about 1,170 open calls, 10 in calls that are unknown or began before sampling; \
                     shares have the flag ≈, because the remaining samples may be biased";
         assert_eq!(parts(200, 150, 40), many);
     }

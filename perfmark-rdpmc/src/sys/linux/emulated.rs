@@ -54,6 +54,13 @@ impl EmulatedPage {
     ///
     /// The system call that failed, and its errno.
     pub(crate) fn request() -> Result<Option<Self>, (&'static str, i32)> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: writes the limit.
+        unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+        // A file beyond the limit would end the program (SIGXFSZ).
+        if limit.rlim_cur < BYTES.into() {
+            return Err(("ftruncate", libc::EFBIG));
+        }
         // SAFETY: a terminated name.
         let fd = unsafe { libc::memfd_create(c"perfmark".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {

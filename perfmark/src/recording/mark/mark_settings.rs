@@ -16,7 +16,7 @@ use crate::platform::per_process::PerProcess;
 use crate::settings::Budget;
 use crate::settings::EventSpec;
 use crate::settings::filter::{Filter, SetFilterError, Settings};
-use crate::settings::recording::{DEFAULT_EVENTS, is_off, settings};
+use crate::settings::recording::{DEFAULT_EVENTS, ReadMode, is_off, settings};
 use crate::snapshot::names;
 use crate::text::counted;
 
@@ -111,7 +111,12 @@ pub(crate) fn set_sampling(number: u8) -> Result<(), SetFilterError> {
 
 /// The budget of a mark whose calls it can leave out: the process's, or the one of its crate's defaults.
 pub(crate) fn budget_of(mark: &Mark) -> Option<Budget> {
-    budget().or_else(|| defaults::of(mark)?.budget())
+    budget().or_else(|| defaults::of(mark)?.budget()).filter(|_| may_leave_out())
+}
+
+/// Whether calls may be left out. An emulator's counts are exact, and repeat, because all calls are measured.
+fn may_leave_out() -> bool {
+    settings().read != ReadMode::Emulated
 }
 
 /// Puts a filter in force, also for marks that were called before.
@@ -314,7 +319,7 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
     let measured = if is_budgeted { Measured::WithinBudget } else { Measured::All };
     MarkSettings {
         events: events.unwrap_or(Requested::Default),
-        every: every.unwrap_or(1).max(1),
+        every: every.filter(|_| may_leave_out()).unwrap_or(1).max(1),
         mode: CallMode { is_fenced, measured, sampling, ..mark.mode },
     }
 }

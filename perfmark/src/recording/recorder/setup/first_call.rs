@@ -60,7 +60,7 @@ pub(crate) fn first_call<'a>(
             mark.switch_off();
             return None;
         }
-        on_cold_stack(|| prepare_call(thread, mark, calibration_calls))?
+        on_cold_stack(|| prepare_call(thread, mark, calibration_calls))
     };
     if let Some(before) = emulated_count
         // SAFETY: RESOURCES: the reference ends with the statement.
@@ -69,7 +69,7 @@ pub(crate) fn first_call<'a>(
         counter.set_back(before);
     }
     // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
-    Some((unsafe { &*plan }, thread.acquire()?))
+    Some((unsafe { &*plan? }, thread.acquire()?))
 }
 
 /// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in

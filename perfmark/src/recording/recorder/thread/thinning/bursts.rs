@@ -15,8 +15,9 @@ const LONGEST: u32 = 4_096;
 /// The most calls that are measured after a burst, because calls of the burst are around them.
 const LONGEST_AFTER: u64 = 4_096;
 /// One call for so many of a burst is measured before it without being recorded, so that caches and predictors know the
-/// marks; but at most so many.
+/// marks.
 const WARM_UP: u32 = 4;
+/// The most of these calls.
 const LONGEST_WARM_UP: u32 = 512;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
 const SHORTEST_INSIDE: u32 = 16;
