@@ -18,6 +18,7 @@ const MOST_TEXT: usize = 1 << 20;
 const LONGEST: usize = 300;
 
 /// The text around the lines of marked functions.
+#[cfg(any(test, feature = "html"))]
 pub(super) fn around_lines_of_marks(snapshot: &Snapshot, reads_sources: bool) -> LinesOfFiles {
     text(snapshot, reads_sources, lines_of_marks(snapshot, |line| line.is_own))
 }
