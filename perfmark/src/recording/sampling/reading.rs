@@ -45,14 +45,16 @@ impl Rest {
         Self { stacks, recorded_lost: 0, known_lost, first_periods, may_be_in_older: false }
     }
 
-    /// Adds the lost samples that are not in the totals yet. The kernel counts them for each event since Linux 6.0.
-    /// Before, records report them for the ring, and they are added to the first event.
-    fn add_lost(&mut self, ring: &Ring, totals: &mut [Totals]) {
+    /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more
+    /// samples than count. The kernel counts them for each event since Linux 6.0. Before, records report them for the
+    /// ring, and they are added to the first event.
+    fn add_lost(&mut self, ring: &Ring, totals: &mut [Totals], in_first_period: &[bool]) {
         let Ok(counts) = ring.counts() else { return };
         let counted = counts.iter().map(|count| count.lost).collect::<Option<Vec<u64>>>();
         let lost = counted.unwrap_or_else(|| vec![self.recorded_lost]);
-        for ((known, totals), lost) in self.known_lost.iter_mut().zip(totals).zip(lost) {
-            totals.lost += lost.saturating_sub(mem::replace(known, lost.max(*known)));
+        for (((known, totals), lost), first) in self.known_lost.iter_mut().zip(totals).zip(lost).zip(in_first_period) {
+            let new = lost.saturating_sub(mem::replace(known, lost.max(*known)));
+            totals.lost += if *first { 0 } else { new };
         }
     }
 }
@@ -93,9 +95,12 @@ impl Rest {
         counts_lost: bool,
     ) {
         let recorded_lost = self.recorded_lost;
+        let first = |period: &Option<FirstPeriod>| period.as_ref().is_some_and(FirstPeriod::goes_on);
+        let in_first_period: Vec<bool> = self.first_periods.iter().map(first).collect();
         read(number, (events, head), code, self, totals);
-        if counts_lost || entry.has_ended || self.recorded_lost > recorded_lost {
-            self.add_lost(&events.ring, totals);
+        let in_any = in_first_period.contains(&true);
+        if counts_lost || entry.has_ended || in_any || self.recorded_lost > recorded_lost {
+            self.add_lost(&events.ring, totals, &in_first_period);
         }
         if entry.has_ended {
             let is_unknown = entry.notes.as_ref().is_some_and(|notes| notes.was_full());
