@@ -293,20 +293,20 @@ impl Compared {
             }
             notes.extend(coverage(name, &values[side], ones[side].len()));
         }
-        let is_emulated = |event: &Event| event.read == Read::Emulated;
-        let is_comparable = about(0).zip(about(1)).is_none_or(|(base, head)| {
-            base.unit == head.unit && (is_emulated(base) == is_emulated(head) || ones.iter().any(Vec::is_empty))
-        });
+        let is_measured = ones.iter().all(|ones| !ones.is_empty());
+        let mut is_comparable = true;
         if let (Some(base), Some(head)) = (about(0), about(1)) {
+            let is_read_alike = base.read == head.read || !is_measured;
             if base.unit != head.unit {
+                is_comparable = false;
                 notes.push("not compared: base and head count it in different units".into());
-            } else if !is_comparable {
+            } else if !is_read_alike && [base.read, head.read].contains(&Read::Emulated) {
+                is_comparable = false;
                 notes.push("not compared: an emulator counted it in one of base and head only".into());
-            } else if base.read != head.read && !ones.iter().any(Vec::is_empty) {
+            } else if !is_read_alike {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
         }
-        let is_measured = ones.iter().all(|ones| !ones.is_empty());
         // In pairs, all marks are judged together later.
         let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false });
         let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));

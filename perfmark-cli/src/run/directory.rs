@@ -5,15 +5,26 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use perfmark::Snapshot;
+use tempfile::TempDir;
 
 use crate::output::say;
 use crate::reports;
+
+/// A temporary directory that only this user can access.
+pub(super) fn private(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir_in(parent)
+}
 
 /// The directory for the reports of a run's processes; only this user can access it.
 pub(super) struct Directory(pub(super) PathBuf);
@@ -29,11 +40,7 @@ impl Directory {
                 parent.display()
             ));
         }
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("perfmark-run-");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        match builder.tempdir_in(&parent) {
+        match private(&parent, "perfmark-run-") {
             // A process that outlives this one still writes its report there.
             Ok(directory) => Ok(Self(directory.keep())),
             Err(error) => {

@@ -15,6 +15,7 @@ use std::process::{Command, Output};
 use perfmark::text::sanitize;
 use tempfile::TempDir;
 
+use super::directory::private;
 use super::program::{NOT_EXECUTABLE, OWN_TROUBLE, not_started};
 
 const PLUGIN: &str = include_str!("emulator_plugin.c");
@@ -164,12 +165,9 @@ fn executable(file: &Metadata) -> io::Result<()> {
 
 /// Compiles the plugin into a temporary folder.
 fn compile() -> Result<TempDir, Refusal> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("perfmark-plugin-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    let folder =
-        builder.tempdir().map_err(|error| refuse(format!("--emulate: {}: {error}", env::temp_dir().display())))?;
+    let parent = env::temp_dir();
+    let folder = private(&parent, "perfmark-plugin-");
+    let folder = folder.map_err(|error| refuse(format!("--emulate: {}: {error}", parent.display())))?;
     let source = folder.path().join("plugin.c");
     fs::write(&source, PLUGIN).map_err(|error| refuse(format!("--emulate: {}: {error}", source.display())))?;
     let mut command = Command::new("cc");

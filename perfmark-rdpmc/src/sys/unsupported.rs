@@ -1,9 +1,13 @@
 //! Targets without counters: nothing can be opened, so nothing can be read.
 
+#[path = "no_emulator.rs"]
+mod no_emulator;
+
 use std::ffi::CStr;
 use std::io::PipeReader;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
+pub(crate) use self::no_emulator::EmulatedPage;
 use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage, Target};
 
 pub(crate) const SUPPORTED: bool = false;
@@ -143,32 +147,6 @@ impl Mapping {
     }
 
     pub(crate) fn page(&self) -> &MmapPage {
-        match *self {}
-    }
-}
-
-/// No emulator counts here.
-#[derive(Debug)]
-pub(crate) enum EmulatedPage {}
-
-impl EmulatedPage {
-    pub(crate) fn request() -> Result<Option<Self>, (&'static str, i32)> {
-        Ok(None)
-    }
-
-    pub(crate) fn is_this_process(&self) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        match *self {}
-    }
-
-    pub(crate) fn set(&self, _: u64) {
-        match *self {}
-    }
-
-    pub(crate) fn emulator(&self) -> String {
         match *self {}
     }
 }

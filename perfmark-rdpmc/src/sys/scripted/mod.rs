@@ -4,6 +4,8 @@
 //! As with the real kernel, each change of an event's state updates its page, under the page's lock.
 
 mod events;
+#[path = "../no_emulator.rs"]
+mod no_emulator;
 pub mod script;
 
 use std::ffi::CStr;
@@ -12,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+pub(crate) use self::no_emulator::EmulatedPage;
 use super::abi::{IOC_ID, MmapPage, PerfEventAttr, ReadFormat, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE, Target};
 use crate::arch::scripted::{TICKS, value};
 use events::{EVENTS, Event, Place, State, events, free_counter};
@@ -186,32 +189,6 @@ impl AuxMapping {
     }
 
     pub(crate) fn data(&self) -> &[AtomicU8] {
-        match *self {}
-    }
-}
-
-/// No emulator counts here.
-#[derive(Debug)]
-pub(crate) enum EmulatedPage {}
-
-impl EmulatedPage {
-    pub(crate) fn request() -> Result<Option<Self>, (&'static str, i32)> {
-        Ok(None)
-    }
-
-    pub(crate) fn is_this_process(&self) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        match *self {}
-    }
-
-    pub(crate) fn set(&self, _: u64) {
-        match *self {}
-    }
-
-    pub(crate) fn emulator(&self) -> String {
         match *self {}
     }
 }

@@ -90,7 +90,7 @@ impl EventSlot {
     pub(crate) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
-            _ => None,
+            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } | Source::Emulated(_) => None,
         }
     }
 
@@ -98,7 +98,7 @@ impl EventSlot {
     pub(crate) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
-            _ => None,
+            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } | Source::Emulated(_) => None,
         }
     }
 

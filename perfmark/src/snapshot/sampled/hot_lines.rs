@@ -101,52 +101,53 @@ impl<'a> SamplesByMark<'a> {
     /// As [`Snapshot::hot_lines`].
     #[must_use]
     pub fn hot_lines(&self, mark: Option<usize>) -> Vec<HotLine> {
-        let mut lines: BTreeMap<(&Frame, bool), [u64; 2]> = BTreeMap::new();
+        let mut lines = Lines::new();
         for (stack, frames, own) in self.stacks(mark).filter(|(_, frames, own)| !is_probe(frames, *own)) {
             // Without the marked function, the function whose code was executed.
             let shown = own.or_else(|| frames.iter().rposition(|at| at.depth == 0));
             let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| frames.get(at)) else {
                 continue;
             };
-            let counts = lines.entry((frame, own.is_some())).or_default();
-            for (count, is_counted) in counts.iter_mut().zip([true, depth > 0]) {
-                *count = count.saturating_add(if is_counted { stack.samples } else { 0 });
-            }
+            add(&mut lines, (frame, own.is_some()), stack.samples, depth > 0);
         }
-        let line = |((frame, is_own), [samples, in_callees]): ((&Frame, bool), [u64; 2])| HotLine {
-            frame: frame.clone(),
-            is_own,
-            samples,
-            in_callees,
-        };
-        let mut lines: Vec<HotLine> = lines.into_iter().map(line).collect();
-        sort_by_key(&mut lines, |line| Reverse(line.samples));
-        lines
+        sorted(lines)
     }
 
     /// The executed lines of functions that a line of the marked function called, also of inlined ones: where the
     /// line's samples are that are not in the line itself. The one with the most samples is first.
     #[must_use]
     pub fn lines_inside(&self, mark: Option<usize>, line: &HotLine) -> Vec<HotLine> {
-        let mut lines: BTreeMap<&Frame, [u64; 2]> = BTreeMap::new();
+        let mut lines = Lines::new();
         for (stack, frames, own) in self.stacks(mark).filter(|(_, frames, own)| !is_probe(frames, *own)) {
             let Some(called) = own.filter(|&own| own > 0).and_then(|own| frames.get(own)) else { continue };
             if let Some(executed) = frames[0].frame.filter(|_| line.is_own && called.frame == Some(&line.frame)) {
-                let [samples, in_callees] = lines.entry(executed).or_default();
-                *samples = samples.saturating_add(stack.samples);
-                *in_callees = in_callees.saturating_add(if called.depth > 0 { stack.samples } else { 0 });
+                add(&mut lines, (executed, false), stack.samples, called.depth > 0);
             }
         }
-        let inside = |(frame, [samples, in_callees]): (&Frame, [u64; 2])| HotLine {
-            frame: frame.clone(),
-            is_own: false,
-            samples,
-            in_callees,
-        };
-        let mut lines: Vec<HotLine> = lines.into_iter().map(inside).collect();
-        sort_by_key(&mut lines, |line| Reverse(line.samples));
-        lines
+        sorted(lines)
     }
+}
+
+/// Lines, and whether they are of the marked function: the samples of each, and those in its callees.
+type Lines<'a> = BTreeMap<(&'a Frame, bool), [u64; 2]>;
+
+fn add<'a>(lines: &mut Lines<'a>, line: (&'a Frame, bool), samples: u64, is_in_callee: bool) {
+    let [all, in_callees] = lines.entry(line).or_default();
+    *all = all.saturating_add(samples);
+    *in_callees = in_callees.saturating_add(if is_in_callee { samples } else { 0 });
+}
+
+/// The line with the most samples first.
+fn sorted(lines: Lines<'_>) -> Vec<HotLine> {
+    let line = |((frame, is_own), [samples, in_callees]): ((&Frame, bool), [u64; 2])| HotLine {
+        frame: frame.clone(),
+        is_own,
+        samples,
+        in_callees,
+    };
+    let mut lines: Vec<HotLine> = lines.into_iter().map(line).collect();
+    sort_by_key(&mut lines, |line| Reverse(line.samples));
+    lines
 }
 
 impl Samples {
