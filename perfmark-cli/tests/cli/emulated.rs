@@ -25,6 +25,7 @@ pub(super) const TESTS: &[(&str, fn())] =
 pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("emulated_loops_are_counted_to_the_last_instruction", loops_are_counted_to_the_last_instruction),
     ("emulated_callers_include_nothing_of_perfmark", callers_include_nothing_of_perfmark),
+    ("emulated_calls_that_are_too_deep_take_nothing_from_the_others", too_deep_calls_take_nothing_from_the_others),
     ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
     ("two_emulated_runs_give_the_same_report", two_runs_give_the_same_report),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
@@ -103,6 +104,18 @@ async fn in_polls(turns: &[u64]) {
     }
 }
 
+/// More calls inside one another than perfmark can record.
+const DEEP: u64 = 3_000;
+const RECORDED: u64 = 1_170;
+
+#[perfmark(instructions)]
+fn marked_deep(depth: u64) {
+    if depth > 0 {
+        marked_deep(depth - 1);
+        black_box(depth);
+    }
+}
+
 fn block_on(future: impl Future) {
     let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
     while future.as_mut().poll(&mut context).is_pending() {}
@@ -127,6 +140,7 @@ pub(super) fn run(scenario: &str) -> ExitCode {
         (0..4).for_each(|_| caller());
     }
     (0..100).for_each(|_| thinned());
+    marked_deep(DEEP);
     match scenario {
         "threads and processes" => {
             (0..3).for_each(|_| thread::spawn(call_loops).join().expect("ended"));
@@ -218,6 +232,17 @@ fn callers_include_nothing_of_perfmark() {
     // The compiler generates other code for a marked function than for an unmarked one.
     let apart = least(short).abs_diff(least(unmarked));
     assert!(apart < 6 * 10, "{apart} instructions in six calls");
+}
+
+fn too_deep_calls_take_nothing_from_the_others() {
+    let report = emulated("deep", "loops");
+    let deep = instructions(mark(&report, "marked_deep"));
+    assert_eq!((deep.measured, deep.unmeasured), (RECORDED, DEEP + 1 - RECORDED));
+    let (outermost, innermost) = (deep.max.expect("counted"), least(deep));
+    // The innermost recorded call includes the others, and what perfmark adds to each of them.
+    assert!(innermost > 5 * deep.unmeasured, "{innermost} instructions in {} calls", deep.unmeasured);
+    let each = (outermost - innermost) / (RECORDED - 1);
+    assert!((5..50).contains(&each), "{each} instructions in each recorded call: {innermost} to {outermost}");
 }
 
 fn threads_and_processes_count_for_themselves() {

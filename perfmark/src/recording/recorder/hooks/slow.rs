@@ -99,6 +99,7 @@ pub(crate) fn note_panic(recorder: &Recorder, token: Token) -> Token {
 #[cold]
 #[inline(never)]
 pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let entered = plan.set().emulated_count();
     remove_ended_elsewhere(&recorder);
     if recorder.stack.next_for(plan.set().len()).is_some() {
         return plan.base_hooks().begin(recorder);
@@ -110,8 +111,8 @@ pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token 
     if let Some(graph) = recorder.graph().filter(|_| !is_skipped) {
         graph.lose();
     }
-    // It remains an inner call of the call around, which its overhead is subtracted from.
-    recorder.stack.skip();
+    // It gets no number: its entry takes less than that of other calls, and stays in the calls around.
+    plan.set().exclude_emulated_since(entered);
     recorder.release();
     match (plan.set().mode.is_polled, is_skipped) {
         (false, _) => NO_FRAME,
@@ -464,7 +465,7 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
         pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
         stack.pop(frame);
     }
-    // Advances the serial number, so that no token of a removed frame is the number of the call that began last.
+    // So that no token of a removed frame is the number of the call that began last.
     stack.skip();
     switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
     Some(found)

@@ -522,8 +522,7 @@ impl Stack {
         self.top.set(self.bottom.get());
     }
 
-    /// Gives a number to a call that is unmeasured and has no frame.
-    #[inline]
+    /// Leaves out a serial number.
     pub(crate) fn skip(&self) {
         self.serial.set(self.serial.get() + 1);
     }
@@ -534,9 +533,8 @@ impl Stack {
         NonNull::new(self.top.get().cast_mut()).map(FrameRef)
     }
 
-    /// The frame of the call with this token, if it is the call that began last. Then that frame is the innermost: a
-    /// call without a frame advances the serial number, and a frame that is removed otherwise belongs to a call that
-    /// ends without its token.
+    /// The frame of the call with this token, if it is the last that began with a frame. Then that frame is the
+    /// innermost: a frame that is removed before its call ends belongs to a call that ends without its token.
     ///
     /// # Safety
     ///
