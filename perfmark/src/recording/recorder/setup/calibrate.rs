@@ -4,6 +4,7 @@
 //! what the complete probe costs. The exit of a caller executes more instructions than that of a leaf call, so both are
 //! measured.
 
+use std::array;
 use std::hint::black_box;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ use perfmark_rdpmc::CounterSet;
 
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
-use crate::recording::recorder::event_slots::EventSlots;
-use crate::recording::recorder::thread::overhead::{CalibrationCalls, MeasuredOverhead, OverheadKey};
+use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
+use crate::recording::recorder::thread::overhead::{CalibrationCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead};
 use crate::settings::counter_access;
 
 /// How often each function is called in a loop.
@@ -35,7 +36,7 @@ pub(crate) trait CalibrationThread {
 
     /// What an open call counts in each event of the set, without calls inside, while it calls these. Each of them is
     /// between two bursts, or none `is_between`.
-    fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Vec<u64>;
+    fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Numbers;
 
     /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
     fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
@@ -57,7 +58,7 @@ fn lock(cache: &'static Cache) -> MutexGuard<'static, Vec<(OverheadKey, Measured
 
 /// The overhead for `key`, if it was measured in this process.
 pub(crate) fn cached(key: &OverheadKey) -> Option<MeasuredOverhead> {
-    lock(CACHE.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, overhead)| overhead.clone())
+    lock(CACHE.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, overhead)| *overhead)
 }
 
 /// Measures the overhead for `key` and keeps it. `None` if the counters were in use by other events.
@@ -67,11 +68,9 @@ pub(crate) fn measure(
     calls: &CalibrationCalls,
     thread: &dyn CalibrationThread,
 ) -> Option<MeasuredOverhead> {
-    let mut overhead = measure_all(key, slots, calls, thread)?;
-    // A probe does not block. What the loops show is the work of other threads.
-    overhead.clear(&key.set, |slot| slots[slot].is_off_cpu());
+    let overhead = Calibration { key, slots, thread }.measure(calls)?;
     if let Ok(cache) = CACHE.get() {
-        lock(cache).push((key.clone(), overhead.clone()));
+        lock(cache).push((key.clone(), overhead));
     }
     Some(overhead)
 }
@@ -81,169 +80,192 @@ const SAMPLES: usize = if cfg!(miri) { 1 } else { 31 };
 /// The number of loops, and of calls in each.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 
-fn measure_all(
-    key: &OverheadKey,
-    slots: &EventSlots,
-    calls: &CalibrationCalls,
-    thread: &dyn CalibrationThread,
-) -> Option<MeasuredOverhead> {
-    // The first calls run with cold caches and grow histograms.
-    thread.run_calls(&|| run(calls.marked_caller));
-    let events = key.set.len();
-    let samples = samples(events, thread, calls.empty_mark, calls.marked);
-    // The mean over consecutive calls, not of single calls. A single call costs more, and functions of a few
-    // nanoseconds would lose some of their own cost.
-    let in_leaf = means(events, thread, calls.empty_mark, calls.marked)?;
-    let most = samples.iter().map(|samples| samples.get(samples.len() * 9 / 10).copied().unwrap_or(0));
-    let noise = most.zip(&in_leaf).map(|(most, in_leaf)| most.saturating_sub(*in_leaf)).collect();
-    let loops = [
-        calls.unmarked,
-        calls.marked,
-        calls.unmarked_caller,
-        calls.marked_caller,
-        calls.unmarked_suspended,
-        calls.marked_suspended,
-        calls.completed,
-        calls.returned_early,
-    ];
-    let (counted, times) = in_loops(slots, loops, &|call| thread.run_calls(&|| run(call)))?;
-    let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted;
-    let run_skipped = |call| thread.run_skipped(&|| run(call));
-    let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
-    let ([unmarked_beside, skipped, caller_of_skipped], _) = &in_loops(slots, beside_skipped, &run_skipped)?;
-    // The caller's probe, and the rest of the function.
-    let (of_caller, rest) = (difference(caller_of_skipped, skipped), difference(unmarked_caller, marked));
-    let (total, caller) = (difference(marked, unmarked), difference(caller, unmarked_caller));
-    let skipped = difference(skipped, unmarked_beside);
-    let without = rest.iter().zip(&total).map(|(rest, total)| rest + total);
-    let skipped_extra = of_caller.iter().zip(without).map(|(with, without)| with.saturating_sub(without)).collect();
-    let least = |is_between| {
-        let each = (0..LOOPS).map(|_| thread.own_around(&|| run(calls.skipped), is_between));
-        each.reduce(|least, own| least.iter().zip(own).map(|(least, own)| own.min(*least)).collect())
-            .unwrap_or_default()
-    };
-    let between_bursts = if key.has_thinned() { difference(&least(true), &least(false)) } else { Vec::new() };
-    let suspend_extra = difference(suspended, bare_suspended)
-        .iter()
-        .zip(&total)
-        .map(|(suspended, total)| suspended.saturating_sub(2 * total))
-        .collect();
-    // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
-    let mut early_extra: Vec<u64> = (slots.iter().zip(difference(returned, completed)))
-        .map(|(slot, extra)| if slot.repeats() { extra } else { 0 })
-        .collect();
-    // At most what an empty call counts, so that no value is negative.
-    for (&slot, &in_leaf) in key.set.iter().zip(&in_leaf) {
-        early_extra[slot] = early_extra[slot].min(in_leaf);
+struct Calibration<'a> {
+    key: &'a OverheadKey,
+    slots: &'a EventSlots,
+    thread: &'a dyn CalibrationThread,
+}
+
+impl Calibration<'_> {
+    fn measure(&self, calls: &CalibrationCalls) -> Option<MeasuredOverhead> {
+        let Self { slots, thread, .. } = self;
+        // The first calls run with cold caches and grow histograms.
+        thread.run_calls(&|| run(calls.marked_caller));
+        let most = self.nine_of_ten(calls.empty_mark, calls.marked);
+        // The mean over consecutive calls, not of single calls. A single call costs more, and functions of a few
+        // nanoseconds would lose some of their own cost.
+        let in_leaf = self.means(calls.empty_mark, calls.marked)?;
+        let loops = [
+            calls.unmarked,
+            calls.marked,
+            calls.unmarked_caller,
+            calls.marked_caller,
+            calls.unmarked_suspended,
+            calls.marked_suspended,
+            calls.completed,
+            calls.returned_early,
+        ];
+        let (counted, [unmarked_time, marked_time, ..]) = in_loops(slots, loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
+        let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted;
+        let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
+        let ([unmarked_beside, skipped, caller_of_skipped], _) =
+            &in_loops(slots, beside_skipped, &|calls: &dyn Fn()| thread.run_skipped(calls))?;
+        // The caller's probe, and the rest of the function.
+        let (of_caller, rest) = (per_call(caller_of_skipped, skipped), per_call(unmarked_caller, marked));
+        let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
+        let suspended = per_call(suspended, bare_suspended);
+        // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
+        let mut early_extra = per_call(returned, completed);
+        (slots.iter().zip(&mut early_extra)).filter(|(slot, _)| !slot.repeats()).for_each(|(_, extra)| *extra = 0);
+        // At most what an empty call counts, so that no value is negative.
+        for (&slot, &in_leaf) in self.key.set.iter().zip(&in_leaf) {
+            early_extra[slot] = early_extra[slot].min(in_leaf);
+        }
+        let callers = self.means(calls.caller_mark, calls.marked_caller)?;
+        let callers_of_unmarked = self.means(calls.caller_mark, calls.marked_caller_of_unmarked)?;
+        // The value of a caller includes the inner call: its body and its probe.
+        let inner = each(less(callers_of_unmarked, in_leaf), self.of_set(&total), |body, probe| body + probe);
+        let own_around = |is_between| self.own_around(calls.skipped, is_between);
+        let between_bursts =
+            if self.key.has_thinned() { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
+        let probe = ProbeOverhead {
+            in_leaf,
+            in_caller: less(callers, inner),
+            total,
+            caller_extra: less(caller, total),
+            skipped: per_call(skipped, unmarked_beside),
+            skipped_extra: less(of_caller, each(rest, total, |rest, total| rest + total)),
+            suspend_extra: each(suspended, total, |suspended, total| suspended.saturating_sub(2 * total)),
+            early_extra,
+            in_early: self.of_set(&early_extra),
+            between_bursts,
+        };
+        let call_ns = marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
+        Some(MeasuredOverhead { probe, noise: less(most, in_leaf), call_ns })
     }
-    let in_early = key.set.iter().map(|&slot| early_extra[slot]).collect();
-    let caller_extra = caller.iter().zip(&total).map(|(caller, leaf)| caller.saturating_sub(*leaf)).collect();
-    let callers = means(events, thread, calls.caller_mark, calls.marked_caller)?;
-    let callers_of_unmarked = means(events, thread, calls.caller_mark, calls.marked_caller_of_unmarked)?;
-    // The value of a caller includes the inner call: its body and its probe.
-    let inner = callers_of_unmarked
-        .iter()
-        .zip(&in_leaf)
-        .zip(&key.set)
-        .map(|((caller, in_leaf), &slot)| caller.saturating_sub(*in_leaf) + total[slot]);
-    let in_caller = callers.iter().zip(inner).map(|(caller, inner)| caller.saturating_sub(inner)).collect();
-    let [unmarked_time, marked_time, ..] = times;
-    Some(MeasuredOverhead {
-        call_ns: marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS),
-        in_leaf,
-        noise,
-        in_caller,
-        total,
-        caller_extra,
-        skipped,
-        skipped_extra,
-        between_bursts,
-        suspend_extra,
-        early_extra,
-        in_early,
-    })
-}
 
-/// What one call more counts, for each event slot, if loops count this.
-#[inline(never)]
-fn difference(with: &[u64], without: &[u64]) -> Vec<u64> {
-    let per_call =
-        |(with, without): (&u64, &u64)| (with.saturating_sub(*without) + u64::from(CALLS / 2)) / u64::from(CALLS);
-    with.iter().zip(without).map(per_call).collect()
-}
+    /// The numbers of the set's slots, for each event of the set.
+    fn of_set(&self, of_slots: &Numbers) -> Numbers {
+        array::from_fn(|n| self.key.set.get(n).map_or(0, |&slot| of_slots[slot]))
+    }
 
-/// The values of single calls of `call`, which has this mark, for each event of the set; sorted.
-fn samples(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Vec<Vec<u64>> {
-    let mut samples = vec![Vec::with_capacity(SAMPLES); events];
-    for _ in 0..SAMPLES {
-        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
-        thread.run_calls(&|| black_box(call)());
-        for (n, (samples, before)) in samples.iter_mut().zip(before).enumerate() {
-            let after = thread.count_and_sum(mark, n);
+    /// Whether event `n` of the set is time off the CPU. A probe does not block: what is counted is the work of other
+    /// threads.
+    fn is_off_cpu(&self, n: usize) -> bool {
+        self.key.set.get(n).is_some_and(|&slot| self.slots[slot].is_off_cpu())
+    }
+
+    /// In how many calls of the mark each event of the set is counted in `calls`, and the sum of their values.
+    fn counted(&self, mark: &Mark, calls: &dyn Fn()) -> [(u64, u64); EVENT_SLOTS] {
+        let events = self.key.set.len();
+        let so_far = || array::from_fn(|n| if n < events { self.thread.count_and_sum(mark, n) } else { (0, 0) });
+        let before: [_; EVENT_SLOTS] = so_far();
+        self.thread.run_calls(calls);
+        let after: [_; EVENT_SLOTS] = so_far();
+        array::from_fn(|n| {
+            let sum = if self.is_off_cpu(n) { 0 } else { after[n].1.wrapping_sub(before[n].1) };
+            (after[n].0 - before[n].0, sum)
+        })
+    }
+
+    /// The value that nine of ten single calls of `call`, which has this mark, do not exceed, for each event of the set.
+    fn nine_of_ten(&self, mark: &Mark, call: fn()) -> Numbers {
+        let mut samples: [_; EVENT_SLOTS] = array::from_fn(|_| Vec::with_capacity(SAMPLES));
+        for _ in 0..SAMPLES {
+            let counted = self.counted(mark, &|| black_box(call)());
             // Leaves out a call that was not counted.
-            if after.0 > before.0 {
-                samples.push(after.1.wrapping_sub(before.1));
+            let known = samples.iter_mut().zip(counted).filter(|(_, (count, _))| *count > 0);
+            known.for_each(|(samples, (_, value))| samples.push(value));
+        }
+        samples.map(|mut samples| {
+            samples.sort_unstable();
+            samples.get(samples.len() * 9 / 10).copied().unwrap_or(0)
+        })
+    }
+
+    /// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
+    /// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
+    fn means(&self, mark: &Mark, call: fn()) -> Option<Numbers> {
+        let mut least = [u64::MAX; EVENT_SLOTS];
+        for _ in 0..LOOPS {
+            for (least, (count, sum)) in least.iter_mut().zip(self.counted(mark, &|| run(call))) {
+                if count == u64::from(CALLS) {
+                    *least = (*least).min(in_one_call(sum));
+                }
             }
         }
+        known(least, self.key.set.len())
     }
-    for samples in &mut samples {
-        samples.sort_unstable();
+
+    /// What an open call counts by itself around calls of `call`, for each event of the set: the least of several loops.
+    fn own_around(&self, call: fn(), is_between: bool) -> Numbers {
+        let each_own = (0..LOOPS).map(|_| self.thread.own_around(&|| run(call), is_between));
+        let least = each_own.reduce(|least, own| each(least, own, u64::min)).unwrap_or_default();
+        array::from_fn(|n| if self.is_off_cpu(n) { 0 } else { least[n] })
     }
-    samples
 }
 
-/// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
-/// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
-#[inline(never)]
-fn means(events: usize, thread: &dyn CalibrationThread, mark: &Mark, call: fn()) -> Option<Vec<u64>> {
-    let mut least = vec![None::<u64>; events];
-    for _ in 0..LOOPS {
-        let before: Vec<_> = (0..events).map(|n| thread.count_and_sum(mark, n)).collect();
-        thread.run_calls(&|| run(call));
-        for (n, (least, before)) in least.iter_mut().zip(before).enumerate() {
-            let after = thread.count_and_sum(mark, n);
-            if after.0 - before.0 == u64::from(CALLS) {
-                let mean = (after.1.wrapping_sub(before.1) + u64::from(CALLS / 2)) / u64::from(CALLS);
-                *least = Some(least.map_or(mean, |least| least.min(mean)));
-            }
-        }
-    }
-    least.into_iter().collect()
-}
-
-/// What each event slot counts in a loop of each function, which `run` runs: the least of several loops, which take
-/// turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
+/// What each event slot counts in a loop of each function, which `run_calls` runs: the least of several loops, which
+/// take turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
 /// `None` if an event was counted in no loop of a function. Also returns the time that a loop of each function takes.
 fn in_loops<const N: usize>(
     slots: &EventSlots,
     loops: [fn(); N],
-    run: &dyn Fn(fn()),
-) -> Option<([Vec<u64>; N], [Duration; N])> {
-    let (counted, times) = in_all_loops(slots, &loops, run)?;
-    counted.try_into().ok().zip(times.try_into().ok())
-}
-
-/// The same; it is compiled once.
-fn in_all_loops(slots: &EventSlots, loops: &[fn()], run: &dyn Fn(fn())) -> Option<(Vec<Vec<u64>>, Vec<Duration>)> {
-    let mut least = vec![vec![None::<u64>; slots.len()]; loops.len()];
-    let mut times = vec![Duration::MAX; loops.len()];
+    run_calls: &dyn Fn(&dyn Fn()),
+) -> Option<([Numbers; N], [Duration; N])> {
+    let (mut counted, mut times) = ([[u64::MAX; EVENT_SLOTS]; N], [Duration::MAX; N]);
     for _ in 0..LOOPS {
-        for ((call, least), time) in loops.iter().zip(&mut least).zip(&mut times) {
-            let begun = Instant::now();
-            run(*call);
-            *time = (*time).min(begun.elapsed());
-            let before: Vec<_> = slots.iter().map(|slot| slot.reading()).collect();
-            run(*call);
-            // In reverse order, so that the same instructions are between the two readings of each slot.
-            for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
-                let now = slot.reading();
-                let counted = before.zip(now).and_then(|(before, now)| now.exactly_since(before));
-                *least = (*least).into_iter().chain(counted).min();
-            }
+        for ((call, counted), time) in loops.iter().zip(&mut counted).zip(&mut times) {
+            in_loop(slots, &|| run_calls(&|| run(*call)), counted, time);
         }
     }
-    let known: Option<Vec<_>> = least.into_iter().map(|least| least.into_iter().collect()).collect();
-    Some((known?, times))
+    for counted in &mut counted {
+        *counted = known(*counted, slots.len())?;
+    }
+    Some((counted, times))
+}
+
+/// Lowers what each event slot counts in a loop, and its time, to those of another one.
+#[inline(never)]
+fn in_loop(slots: &EventSlots, run_loop: &dyn Fn(), least: &mut Numbers, time: &mut Duration) {
+    let begun = Instant::now();
+    run_loop();
+    *time = (*time).min(begun.elapsed());
+    let mut before = [None; EVENT_SLOTS];
+    before.iter_mut().zip(slots.iter()).for_each(|(before, slot)| *before = slot.reading());
+    run_loop();
+    // In reverse order, so that the same instructions are between the two readings of each slot.
+    for ((slot, before), least) in slots.iter().zip(before).zip(least).rev() {
+        let now = slot.reading();
+        if let Some(counted) = before.zip(now).and_then(|(before, now)| now.exactly_since(before)) {
+            // A probe does not block.
+            *least = (*least).min(if slot.is_off_cpu() { 0 } else { counted });
+        }
+    }
+}
+
+/// The first numbers, if all of them are known.
+fn known(numbers: Numbers, count: usize) -> Option<Numbers> {
+    let is_known = numbers.iter().take(count).all(|&number| number != u64::MAX);
+    is_known.then(|| array::from_fn(|n| if n < count { numbers[n] } else { 0 }))
+}
+
+fn each(first: Numbers, second: Numbers, function: impl Fn(u64, u64) -> u64) -> Numbers {
+    array::from_fn(|n| function(first[n], second[n]))
+}
+
+#[inline(never)]
+fn less(numbers: Numbers, others: Numbers) -> Numbers {
+    each(numbers, others, u64::saturating_sub)
+}
+
+/// What one call more counts, if loops count this.
+fn per_call(with: &Numbers, without: &Numbers) -> Numbers {
+    less(*with, *without).map(in_one_call)
+}
+
+fn in_one_call(in_loop: u64) -> u64 {
+    (in_loop + u64::from(CALLS / 2)) / u64::from(CALLS)
 }
 
 fn run(call: fn()) {

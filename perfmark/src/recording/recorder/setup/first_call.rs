@@ -27,7 +27,7 @@ use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::call_token::SERIAL;
 use crate::recording::recorder::thread::event_set::EventSet;
 use crate::recording::recorder::thread::memory::{self, find_plan, forget_plan, set_plan};
-use crate::recording::recorder::thread::overhead::{CalibrationCalls, InnerCalls, MeasuredOverhead, OverheadKey};
+use crate::recording::recorder::thread::overhead::{CalibrationCalls, InnerCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead};
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
@@ -337,12 +337,11 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
         return;
     }
     bind::bind_set(set, resources.slots.len(), recorder);
-    let zero = MeasuredOverhead::default();
     // Calibration must measure values from which nothing is subtracted.
-    set.overhead.set(&zero);
+    set.overhead.set(&ProbeOverhead::default());
     // If the counters are in use by other events, the next first call tries again.
     let measured = calibrate::cached(&key).or_else(|| calibrate_set(thread, recorder_ptr, resources, set, &key));
-    set.overhead.set(measured.as_ref().unwrap_or(&zero));
+    set.overhead.set(&measured.map(|measured| measured.probe).unwrap_or_default());
     set.overhead_key.replace(measured.is_some().then_some(key));
     set.measured_overhead.replace(measured);
     for plan in resources.plans().filter(|plan| ptr::eq(plan.set(), set)) {
@@ -398,8 +397,8 @@ fn calibrate_set(
             self.scratch.bursts.calibrate(false);
         }
 
-        fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Vec<u64> {
-            let own = RefCell::new(vec![0; self.caller.set().len()]);
+        fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Numbers {
+            let own = RefCell::new(Numbers::default());
             self.run_calls(&|| {
                 if let Some(recorder) = HeldRecorder::acquire() {
                     if is_between {

@@ -7,7 +7,7 @@ use std::ptr;
 
 use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
 
-use super::overhead::{CalibrationCalls, MeasuredOverhead, OverheadKey, OverheadTable};
+use super::overhead::{CalibrationCalls, MeasuredOverhead, OverheadKey, ProbeOverhead};
 use super::plan::{FAST_EVENTS, Hooks};
 use super::stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT};
 use crate::recording::cells::EventCells;
@@ -23,7 +23,7 @@ use crate::settings::OffCpuKind;
 pub(crate) struct EventSet {
     /// The counters, as the fast path reads them.
     pub(crate) counters: CounterSet,
-    pub(crate) overhead: OverheadTable,
+    pub(crate) overhead: ProbeOverhead<Cell<u64>>,
     /// The event slots of the set's events. One that reads ticks is first.
     pub(crate) slot_indices: [usize; EVENT_SLOTS],
     slots: [*const EventSlot; EVENT_SLOTS],
@@ -40,7 +40,7 @@ pub(crate) struct EventSet {
     /// The same, or those that first look for samples.
     unfenced_hooks: Cell<Hooks>,
     /// The probe overhead, and what it depends on. `None` before it is measured.
-    pub(crate) measured_overhead: RefCell<Option<MeasuredOverhead>>,
+    pub(crate) measured_overhead: Cell<Option<MeasuredOverhead>>,
     pub(crate) overhead_key: RefCell<Option<OverheadKey>>,
     /// The slot whose counter reads the thread's group, if several events of the set are in the group; else null.
     reader: *const EventSlot,
@@ -71,7 +71,7 @@ impl EventSet {
         let calibration_calls = if_thinned.unwrap_or(calibration_calls);
         let mut set = Self {
             counters: CounterSet::new(),
-            overhead: OverheadTable::new(),
+            overhead: ProbeOverhead::default(),
             slot_indices: [0; EVENT_SLOTS],
             slots: [ptr::null(); EVENT_SLOTS],
             count: slot_indices.len(),
@@ -81,7 +81,7 @@ impl EventSet {
             calibration_calls,
             base_hooks: Cell::new(hooks),
             unfenced_hooks: Cell::new(hooks),
-            measured_overhead: RefCell::default(),
+            measured_overhead: Cell::default(),
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: 0..0,

@@ -7,7 +7,6 @@
 use std::array;
 use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
-use std::iter;
 
 use super::stack::{FRAME_EVENTS, Frame};
 use super::state::Recorder;
@@ -51,48 +50,44 @@ impl Debug for CalibrationCalls {
     }
 }
 
-/// The overhead of the probe of one event set, on threads with the same events and settings. What is missing is zero.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A number for each event of a set, or for each event slot of a thread. Those beyond are zero.
+pub(crate) type Numbers = [u64; EVENT_SLOTS];
+
+/// What calibration measures.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct MeasuredOverhead {
-    /// Overhead in the value of a leaf call, for each event of the set.
-    pub(crate) in_leaf: Vec<u64>,
+    pub(crate) probe: ProbeOverhead<u64>,
     /// The noise of `in_leaf` for each event of the set: in nine cases of ten, an empty call shows at most
     /// this much more.
-    pub(crate) noise: Vec<u64>,
-    /// Overhead of a caller's own probe in its value, for each event of the set.
-    pub(crate) in_caller: Vec<u64>,
-    /// Overhead of a leaf call in the values of the calls around, for each event slot of the thread.
-    pub(crate) total: Vec<u64>,
-    /// How much more a caller adds than a leaf call, for each event slot.
-    pub(crate) caller_extra: Vec<u64>,
-    /// Overhead of a skipped call in the values of the calls around, for each event slot.
-    pub(crate) skipped: Vec<u64>,
-    /// How much more a call adds if calls inside it were skipped, for each event slot.
-    pub(crate) skipped_extra: Vec<u64>,
-    /// What remains in the value of an open call when the work for a burst was left out, for each event of the set.
-    pub(crate) between_bursts: Vec<u64>,
-    /// How much more a call made of polls adds each time it is suspended, for each event slot.
-    pub(crate) suspend_extra: Vec<u64>,
-    /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
-    /// of the set. Zero for times.
-    pub(crate) early_extra: Vec<u64>,
-    pub(crate) in_early: Vec<u64>,
+    pub(crate) noise: Numbers,
     /// What a measured call takes in nanoseconds.
     pub(crate) call_ns: f64,
 }
 
-impl MeasuredOverhead {
-    /// Sets the overhead in these event slots to zero; `set` has the slots of the set's events.
-    pub(crate) fn clear(&mut self, set: &[usize], is_cleared: impl Fn(usize) -> bool) {
-        let Self { in_leaf, noise, in_caller, in_early, between_bursts, .. } = self;
-        for of_event in [in_leaf, noise, in_caller, in_early, between_bursts] {
-            of_event.iter_mut().zip(set).filter(|(_, slot)| is_cleared(**slot)).for_each(|(value, _)| *value = 0);
-        }
-        let Self { total, caller_extra, skipped, skipped_extra, suspend_extra, early_extra, .. } = self;
-        for of_slot in [total, caller_extra, skipped, skipped_extra, suspend_extra, early_extra] {
-            of_slot.iter_mut().enumerate().filter(|(slot, _)| is_cleared(*slot)).for_each(|(_, value)| *value = 0);
-        }
-    }
+/// The overhead of the probe of one event set, on threads with the same events and settings.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct ProbeOverhead<T> {
+    /// Overhead in the value of a leaf call, for each event of the set.
+    pub(crate) in_leaf: [T; EVENT_SLOTS],
+    /// Overhead of a caller's own probe in its value, for each event of the set.
+    pub(crate) in_caller: [T; EVENT_SLOTS],
+    /// Overhead of a leaf call in the values of the calls around, for each event slot of the thread.
+    pub(crate) total: [T; EVENT_SLOTS],
+    /// How much more a caller adds than a leaf call, for each event slot.
+    pub(crate) caller_extra: [T; EVENT_SLOTS],
+    /// Overhead of a skipped call in the values of the calls around, for each event slot.
+    pub(crate) skipped: [T; EVENT_SLOTS],
+    /// How much more a call adds if calls inside it were skipped, for each event slot.
+    pub(crate) skipped_extra: [T; EVENT_SLOTS],
+    /// How much more a call made of polls adds each time it is suspended, for each event slot.
+    pub(crate) suspend_extra: [T; EVENT_SLOTS],
+    /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
+    /// of the set. Zero for times.
+    pub(crate) early_extra: [T; EVENT_SLOTS],
+    pub(crate) in_early: [T; EVENT_SLOTS],
+    /// What remains in the value of an open call when the work for a burst was left out, for each event of the set.
+    pub(crate) between_bursts: [T; EVENT_SLOTS],
 }
 
 /// What probe overhead depends on. Calibration runs once for each key.
@@ -144,60 +139,29 @@ impl InnerCalls {
     }
 }
 
-/// The overhead of an event set's probe, as entry and exit look it up: [`MeasuredOverhead`], or all zero.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct OverheadTable {
-    // For each event of the set.
-    pub(crate) in_leaf: [Cell<u64>; EVENT_SLOTS],
-    pub(crate) in_caller: [Cell<u64>; EVENT_SLOTS],
-    // For each event slot of the thread.
-    pub(crate) total: [Cell<u64>; EVENT_SLOTS],
-    pub(crate) caller_extra: [Cell<u64>; EVENT_SLOTS],
-    pub(crate) skipped: [Cell<u64>; EVENT_SLOTS],
-    pub(crate) skipped_extra: [Cell<u64>; EVENT_SLOTS],
-    pub(crate) suspend_extra: [Cell<u64>; EVENT_SLOTS],
-    early_extra: [Cell<u64>; EVENT_SLOTS],
-    in_early: [Cell<u64>; EVENT_SLOTS],
-    // For each event of the set.
-    pub(crate) between_bursts: [Cell<u64>; EVENT_SLOTS],
+impl<T> ProbeOverhead<T> {
+    fn all(&self) -> [&[T; EVENT_SLOTS]; 10] {
+        [
+            &self.in_leaf,
+            &self.in_caller,
+            &self.total,
+            &self.caller_extra,
+            &self.skipped,
+            &self.skipped_extra,
+            &self.suspend_extra,
+            &self.early_extra,
+            &self.in_early,
+            &self.between_bursts,
+        ]
+    }
 }
 
-impl OverheadTable {
-    pub(crate) fn new() -> Self {
-        let zeroes = || [const { Cell::new(0) }; EVENT_SLOTS];
-        let [in_leaf, in_caller, total, caller_extra, skipped, skipped_extra, suspend_extra, early_extra, in_early] =
-            array::from_fn(|_| zeroes());
-        let between_bursts = zeroes();
-        Self {
-            in_leaf,
-            in_caller,
-            total,
-            caller_extra,
-            skipped,
-            skipped_extra,
-            suspend_extra,
-            early_extra,
-            in_early,
-            between_bursts,
-        }
-    }
-
+/// As entry and exit look it up.
+impl ProbeOverhead<Cell<u64>> {
     /// Sets the overhead to what was measured.
-    pub(crate) fn set(&self, measured: &MeasuredOverhead) {
-        for (cells, values) in [
-            (&self.in_leaf, &measured.in_leaf),
-            (&self.in_caller, &measured.in_caller),
-            (&self.total, &measured.total),
-            (&self.caller_extra, &measured.caller_extra),
-            (&self.skipped, &measured.skipped),
-            (&self.skipped_extra, &measured.skipped_extra),
-            (&self.suspend_extra, &measured.suspend_extra),
-            (&self.early_extra, &measured.early_extra),
-            (&self.in_early, &measured.in_early),
-            (&self.between_bursts, &measured.between_bursts),
-        ] {
-            cells.iter().zip(values.iter().chain(iter::repeat(&0))).for_each(|(cell, &value)| cell.set(value));
+    pub(crate) fn set(&self, measured: &ProbeOverhead<u64>) {
+        for (cells, values) in self.all().into_iter().zip(measured.all()) {
+            cells.iter().zip(values).for_each(|(cell, &value)| cell.set(value));
         }
     }
 
