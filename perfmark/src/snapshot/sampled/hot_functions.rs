@@ -29,7 +29,7 @@ impl Snapshot {
     /// first. They show what to mark next.
     ///
     /// A sample counts for the innermost function of its stack that the program's author can mark. The source of such a
-    /// function is a Rust file, and the function is neither in the standard library, nor in a crate that cargo
+    /// function is a line of a Rust file, and the function is neither in the standard library, nor in a crate that cargo
     /// downloaded (`registry/src`, `git/checkouts`, or vendored beside perfmark), nor in perfmark. Methods that are
     /// usually derived (`clone`, `cmp`, `eq`, `ne`, `partial_cmp`) count for their callers. If the stack contains no
     /// such function, the sample counts for the executed one.
@@ -125,8 +125,10 @@ const DERIVED: [&str; 5] = ["clone", "cmp", "eq", "ne", "partial_cmp"];
 /// Whether the function is one that the program's author can mark.
 fn can_be_marked(frame: &Frame) -> bool {
     let Some(file) = frame.file.as_deref().filter(|_| is_rust_file(frame)) else { return false };
+    // Without a line, the file may be that of code that was inlined into the function.
+    let has_line = frame.line.is_some();
     let is_derived = || DERIVED.contains(&end(&bare(&frame.function), 1));
-    !is_standard(frame) && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
+    has_line && !is_standard(frame) && !is_perfmark(frame) && !is_downloaded(file) && !is_derived()
 }
 
 /// Whether it is `main`, or a function that runs it, or that runs a thread.
@@ -183,6 +185,14 @@ mod tests {
         let outer: &[Frame] = &[frame("app::outer", APP, 40)];
         let found = functions(&[], &[(&[inlined, outer], 5), (&[in_libc, in_crate, &[own], outer], 6)]);
         assert_eq!(found, [("app::load".into(), 7, true, 11)]);
+    }
+
+    #[test]
+    fn code_without_a_line_counts_for_the_caller() {
+        // Of a function of the standard library, with debug information that has lines only.
+        let generated = Frame { line: None, ..frame("try_fold", APP, 0) };
+        let inlined: &[Frame] = &[generated, frame("load", APP, 7)];
+        assert_eq!(functions(&[], &[(&[inlined], 5)]), [("load".into(), 7, true, 5)]);
     }
 
     #[test]

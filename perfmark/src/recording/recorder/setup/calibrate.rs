@@ -14,7 +14,9 @@ use perfmark_rdpmc::CounterSet;
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
-use crate::recording::recorder::thread::overhead::{CalibrationCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead};
+use crate::recording::recorder::thread::overhead::{
+    CalibrationCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead,
+};
 use crate::settings::counter_access;
 
 /// How often each function is called in a loop.
@@ -105,7 +107,8 @@ impl Calibration<'_> {
             calls.completed,
             calls.returned_early,
         ];
-        let (counted, [unmarked_time, marked_time, ..]) = in_loops(slots, loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
+        let (counted, [unmarked_time, marked_time, ..]) =
+            in_loops(slots, loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
         let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted;
         let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
         let ([unmarked_beside, skipped, caller_of_skipped], _) =

@@ -27,7 +27,9 @@ use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::call_token::SERIAL;
 use crate::recording::recorder::thread::event_set::EventSet;
 use crate::recording::recorder::thread::memory::{self, find_plan, forget_plan, set_plan};
-use crate::recording::recorder::thread::overhead::{CalibrationCalls, InnerCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead};
+use crate::recording::recorder::thread::overhead::{
+    CalibrationCalls, InnerCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead,
+};
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
