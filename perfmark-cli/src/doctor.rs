@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use perfmark_rdpmc::Support;
 
 use crate::output;
 
@@ -14,6 +15,10 @@ pub(crate) struct Arguments {}
 pub(crate) fn run(_: &Arguments) -> Result<ExitCode, String> {
     let support = perfmark_rdpmc::support();
     output::print(&support.to_string())?;
-    let is_counted = support.trial.is_some_and(|trial| trial.instructions.is_ok_and(|check| check.passes()));
-    Ok(if is_counted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if counts_instructions(support) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether this machine's PMU counts instructions, as a trial has shown.
+pub(crate) fn counts_instructions(support: Support) -> bool {
+    support.trial.is_some_and(|trial| trial.instructions.is_ok_and(|check| check.passes()))
 }

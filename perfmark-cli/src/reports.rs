@@ -78,7 +78,8 @@ fn limited(from: impl Read, expected: u64) -> Result<Vec<u8>, String> {
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }
 
-fn parse(bytes: &[u8]) -> Result<Vec<Snapshot>, String> {
+/// The reports in this text, at least one.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Vec<Snapshot>, String> {
     let all = serde_json::Deserializer::from_slice(bytes).into_iter();
     let all: Vec<Snapshot> = all.collect::<Result<_, _>>().map_err(|error| explain(bytes, &error))?;
     if all.is_empty() {

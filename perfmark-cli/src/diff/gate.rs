@@ -98,7 +98,7 @@ impl FromStr for Gate {
 }
 
 impl Gate {
-    fn is_of_coverage(&self) -> bool {
+    pub(crate) fn is_of_coverage(&self) -> bool {
         self.event == COVERAGE
     }
 

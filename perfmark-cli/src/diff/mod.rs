@@ -33,7 +33,7 @@ pub(crate) use self::side::{Design, Side};
 /// A gate failed.
 const FAILED: u8 = 1;
 /// No gate failed, and one cannot be judged.
-const UNDECIDED: u8 = 3;
+pub(crate) const UNDECIDED: u8 = 3;
 
 /// Compare runs of a program before and after a change
 #[derive(Args, Debug)]

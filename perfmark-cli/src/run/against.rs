@@ -7,15 +7,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use perfmark::Snapshot;
-
-use super::directory::Directory;
-use super::program::{OWN_TROUBLE, code, not_started, run_to_end};
+use super::once::{Ended, run_once};
+use super::program::OWN_TROUBLE;
 use crate::diff::Side;
 use crate::output::say;
-
-/// Why there is nothing to compare: an error to be printed, and the exit status.
-pub(super) type Ended = (String, u8);
 
 const NAMES: [&str; 2] = ["base", "head"];
 
@@ -36,7 +31,10 @@ pub(super) fn run_pairs(
             let mut command = Command::new(programs[side]);
             command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
             settings(&mut command);
-            let run = run_once(command).map_err(|(why, status)| {
+            let run = run_once(command).and_then(|report| {
+                report.ok_or_else(|| ("left no report; `perfmark run -- PROGRAM` prints why".into(), OWN_TROUBLE))
+            });
+            let run = run.map_err(|(why, status)| {
                 let program = programs[side].display();
                 (format!("{} run {} of {pairs}: {program}: {why}", NAMES[side], pair + 1), status)
             })?;
@@ -47,31 +45,6 @@ pub(super) fn run_pairs(
         side.files.push(program.display().to_string());
     }
     Ok(sides)
-}
-
-/// The merged report of the program's processes.
-fn run_once(mut command: Command) -> Result<Snapshot, Ended> {
-    let directory = Directory::make().map_err(|why| (why, OWN_TROUBLE))?;
-    directory.set_on(&mut command);
-    let ended = run_to_end(&mut command).map_err(|error| (error.to_string(), not_started(&error)));
-    let reports = ended.and_then(|(_, status)| match status.success() {
-        true => directory.reports().map_err(|why| (why, OWN_TROUBLE)),
-        // A signal, such as of Ctrl-C, ends the comparison with its own status.
-        false if status.code().is_none() => Err((format!("{status}; nothing was compared"), code(status))),
-        false => Err((format!("{status}; nothing was compared, because both programs must succeed"), OWN_TROUBLE)),
-    });
-    directory.end();
-    match reports? {
-        (_, unreadable) if unreadable > 0 => Err(("a report could not be read".into(), OWN_TROUBLE)),
-        (all, _) if all.is_empty() => Err(("left no report; `perfmark run -- PROGRAM` prints why".into(), OWN_TROUBLE)),
-        (all, _) => {
-            let mut merged = Snapshot::default();
-            for (_, one) in &all {
-                merged.merge(one);
-            }
-            Ok(merged)
-        }
-    }
 }
 
 /// Prints why nothing was compared.

@@ -18,7 +18,7 @@ use crate::output::say;
 use crate::reports;
 
 /// A temporary directory that only this user can access.
-pub(super) fn private(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+pub(crate) fn private(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
     #[cfg(unix)]

@@ -4,20 +4,24 @@
 mod signals;
 mod program;
 mod directory;
+mod once;
 mod emulator;
 mod against;
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use clap::Args;
 use perfmark::text::{counted, sanitize};
-use perfmark::{Filter, Format};
+use perfmark::{Filter, Format, Snapshot};
 
 use self::directory::{Directory, running_with};
 use self::emulator::Emulator;
+pub(crate) use self::directory::private;
+pub(crate) use self::program::stdout_of;
+use self::once::run_once;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 use crate::diff::{self, Design, Gate};
 use crate::output::{Destination, say};
@@ -153,6 +157,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             code.into()
         }
     })
+}
+
+/// Runs a program that must succeed, in the emulator if `emulates`, and returns the merged report of its processes, if
+/// there is one. Its stdin is empty, and its stdout is discarded.
+pub(crate) fn report_of(
+    program: &Path,
+    emulates: bool,
+    settings: impl FnOnce(&mut Command),
+) -> Result<Option<Snapshot>, String> {
+    let emulator = emulates.then(|| Emulator::of(program.as_os_str())).transpose().map_err(|(why, _)| why)?;
+    // The emulated program's name is the same in each comparison, because its length is in the program's memory.
+    let command = emulator.as_ref().map(|emulator| emulator.command("program".as_ref()));
+    let mut command = command.unwrap_or_else(|| Command::new(program));
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    settings(&mut command);
+    run_once(command).map_err(|(why, _)| format!("{}: {why}", program.display()))
 }
 
 /// Compares the program with another one.

@@ -1,7 +1,7 @@
 //! Running a program to its end.
 
-use std::io::{self, ErrorKind};
-use std::process::{Command, ExitStatus};
+use std::io::{self, ErrorKind, Read as _, Seek as _};
+use std::process::{Command, ExitStatus, Stdio};
 
 #[cfg(unix)]
 use super::signals;
@@ -25,6 +25,25 @@ pub(super) fn run_to_end(command: &mut Command) -> io::Result<(u32, ExitStatus)>
     signals::attend(child.id());
     let status = child.wait()?;
     Ok((child.id(), status))
+}
+
+/// Runs the command to its end, and returns what it wrote to stdout. If it fails, the error is its status.
+pub(crate) fn stdout_of(command: &mut Command) -> Result<String, String> {
+    let run = |command: &mut Command| -> io::Result<(ExitStatus, String)> {
+        // A pipe would have to be read while the command runs.
+        let mut file = tempfile::tempfile()?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?);
+        let (_, status) = run_to_end(command)?;
+        let mut text = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut text)?;
+        Ok((status, String::from_utf8_lossy(&text).into_owned()))
+    };
+    match run(command) {
+        Ok((status, text)) if status.success() => Ok(text),
+        Ok((status, _)) => Err(status.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 pub(super) fn code(status: ExitStatus) -> u8 {

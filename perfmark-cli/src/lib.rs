@@ -1,6 +1,7 @@
 //! The command line: shows and compares reports, runs programs, and checks what a machine can count.
 //!
-//! It uses the library's public interface only, like any program.
+//! It uses the library's public interface only, like any program. The programs `perfmark` and `cargo-perfmark` are its
+//! only users.
 
 #![deny(unsafe_code)]
 
@@ -13,9 +14,12 @@ mod mark;
 mod diff;
 mod run;
 mod doctor;
+mod gate;
 mod events;
 mod generate;
 
+use std::ffi::OsString;
+use std::iter;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -38,21 +42,25 @@ enum Command {
     Mark(mark::Arguments),
     Unmark(mark::Unmark),
     Run(run::Arguments),
+    Gate(gate::Arguments),
     Doctor(doctor::Arguments),
     Events(events::Arguments),
     Completions(generate::Completions),
     Man(generate::Man),
 }
 
-fn main() -> ExitCode {
+/// Executes a command line. `program` is what users type before a command: `perfmark`, or `cargo perfmark`.
+#[doc(hidden)]
+pub fn main(program: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // PERFMARK_OUTPUT may name the file that this command reads.
     perfmark::disable_report();
-    let done = match CommandLine::parse().command {
+    let done = match CommandLine::parse_from(iter::once(program.into()).chain(arguments)).command {
         Command::Report(arguments) => report::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Mark(arguments) => mark::run(&arguments),
         Command::Unmark(arguments) => mark::unmark(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Gate(arguments) => gate::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments, CommandLine::command()),

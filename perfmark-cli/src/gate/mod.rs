@@ -1,0 +1,360 @@
+//! `perfmark gate`: builds and runs a program before and after a change, and compares its counts.
+
+mod repository;
+mod program;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::str::FromStr;
+
+use clap::Args;
+use perfmark::text::escape_markdown;
+use perfmark::{Filter, Format, Read, Report, Snapshot};
+
+use self::program::{Build, Program, Project, manifest};
+use self::repository::{Checkout, Commit, Repository};
+use crate::diff::{self, Design, Gate, Side, UNDECIDED};
+use crate::doctor::counts_instructions;
+use crate::output::{Destination, say};
+use crate::{reports, run};
+
+/// Compare a program's counts with those of another commit, and fail if they rose
+///
+/// Builds the program as it was at the commit BASE, and as it is in the working directory, with uncommitted changes.
+/// Runs both here with the same arguments, compares them as `perfmark diff` does, and prints Markdown.
+#[derive(Args, Debug)]
+#[command(after_long_help = HOW)]
+pub(crate) struct Arguments {
+    /// Compare with this commit: a branch, a tag or a hash
+    #[arg(long, value_name = "REF", required_unless_present_any = ["save", "baseline"])]
+    base: Option<String>,
+    /// Fail with status 1 if a mark's cost in the event rose by more than this, or as `coverage:90%`; may be repeated
+    #[arg(long, value_name = "EVENT:PERCENT%", default_value = "instructions:1%")]
+    fail_on: Vec<Gate>,
+    /// Run the programs in QEMU's user-mode emulator, also where a PMU counts instructions
+    #[arg(long)]
+    emulate: bool,
+    /// Runs of each program; several if its counts differ from run to run
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    times: usize,
+    /// Do not build BASE: compare with its report in git's notes, or with this file
+    #[arg(long, value_name = "notes|FILE", num_args = 0..=1, default_missing_value = "notes")]
+    baseline: Option<Place>,
+    /// Compare nothing: save the report of this commit, HEAD, in git's notes, or in this file
+    #[arg(
+        long,
+        value_name = "notes|FILE",
+        num_args = 0..=1,
+        default_missing_value = "notes",
+        conflicts_with_all = ["base", "baseline", "output"]
+    )]
+    save: Option<Place>,
+    /// Write the comparison to this file, which is replaced atomically
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
+    /// Arguments of the program
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<OsString>,
+}
+
+const HOW: &str = "\
+What is compared:
+  BASE is checked out in a temporary folder, which is removed at the end. Submodules are not checked out. Head is the \
+working directory as it is: in a clean checkout, that is HEAD. To compare with the commit where a branch began, pass \
+--base $(git merge-base origin/main HEAD).
+  Both sides are built with the same compiler, the same configuration of cargo and head's Cargo.lock, to which cargo \
+adds what only the base depends on. Builds are kept in target/perfmark-gate. The programs run in the working \
+directory, on the same files, with empty stdin. Their stdout is discarded.
+  Each mark records the events of --fail-on, unless PERFMARK_FILTER or PERFMARK_EVENTS is set.
+
+How it counts:
+  If --fail-on has `instructions`, this machine's PMU counts them if `perfmark doctor` finds that it does. Otherwise, \
+QEMU's user-mode emulator counts them (see `perfmark run --help`). A remark in the comparison says which.
+
+Baselines:
+  `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, one for each name of a program. `perfmark \
+gate --base REF --baseline` compares with it. Share it with `git push origin refs/notes/perfmark`, and get it with \
+`git fetch origin refs/notes/perfmark:refs/notes/perfmark`. Instructions that a PMU counted are not compared with \
+those of an emulator, nor those of two versions of an emulator. Use a baseline only with the same compiler and kind \
+of machine.
+
+Exit status:
+  0  no gate failed
+  1  a gate failed
+  2  an error: a wrong argument, an unknown commit, a build or a program that failed
+  3  no gate failed, but one cannot be judged, or the base has nothing to compare with, such as before the first mark";
+
+/// Where a report is saved.
+#[derive(Clone, Debug)]
+enum Place {
+    Notes,
+    File(PathBuf),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Ok(if name == "notes" { Self::Notes } else { Self::File(name.into()) })
+    }
+}
+
+/// Why nothing was compared.
+enum Ended {
+    Error(String),
+    /// The base has no such program, or it has no marks.
+    NothingThere(String),
+}
+
+impl From<String> for Ended {
+    fn from(why: String) -> Self {
+        Self::Error(why)
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let destination = Destination::new(arguments.output.as_deref(), Destination::Stdout);
+    destination.check()?;
+    match arguments.run(&destination) {
+        Ok(status) => Ok(status),
+        Err(Ended::Error(why)) => Err(why),
+        Err(Ended::NothingThere(why)) => {
+            let why = format!("nothing was compared: {why}. Merge this change first, and the gate judges the next ones");
+            say(&why);
+            destination.give(format!("⚠️ **perfmark**: {}\n", escape_markdown(&why)).as_bytes())?;
+            Ok(UNDECIDED.into())
+        }
+    }
+}
+
+impl Arguments {
+    fn run(&self, destination: &Destination) -> Result<ExitCode, Ended> {
+        if self.times == 0 {
+            return Err(Ended::Error("--times 0: expected at least 1".into()));
+        }
+        let counting = Counting::of(self)?;
+        if let Some(place) = &self.save {
+            return Ok(self.save(place, &counting)?);
+        }
+        let (before, files) = self.before()?;
+        let project = Project::of(&manifest()?)?;
+        let head = self.head(&project)?;
+        // A checkout is removed when this returns.
+        let base = match &before {
+            Before::Commit(repository, commit) => Some(self.base(repository, commit, &project)?),
+            Before::Reports(_) => None,
+        };
+        let mut runs = [Vec::new(), Vec::new()];
+        for _ in 0..self.times {
+            if let Some((_, program)) = &base {
+                let report = self.report_of(program, &head, &counting).map_err(|why| format!("{}: {why}", files[0]))?;
+                runs[0].push(marked(report).ok_or_else(|| Ended::NothingThere(format!("{} {UNMARKED}", files[0])))?);
+            }
+            let report = self.report_of(&head, &head, &counting).map_err(|why| format!("head: {why}"))?;
+            runs[1].push(marked(report).ok_or_else(|| format!("head {UNMARKED}{REMEDY}"))?);
+        }
+        if let Before::Reports(reports) = before {
+            runs[0].extend(reports.into_iter().find(|report| report.program == head.name));
+            if runs[0].is_empty() {
+                return Err(Ended::NothingThere(format!("{} has no report of `{}`", files[0], head.name)));
+            }
+        }
+        check_origins(&mut runs)?;
+        let [base, head] = runs;
+        let sides = [("base", base), ("head", head)];
+        let mut files = files.into_iter();
+        let sides = sides.map(|(name, runs)| Side { name, files: files.next().into_iter().collect(), runs });
+        let design = Design::Separate { allows_few_runs: false };
+        Ok(diff::compare(&sides, None, design, &self.fail_on, diff::Format::Markdown, destination)?)
+    }
+
+    /// What the change is compared with, and the names of base and head.
+    fn before(&self) -> Result<(Before, [String; 2]), String> {
+        let head = "working directory".to_owned();
+        if let Some(Place::File(file)) = &self.baseline {
+            let reports = reports::read_each(file)?.into_iter().map(|(_, report)| report).collect();
+            return Ok((Before::Reports(reports), [file.display().to_string(), head]));
+        }
+        let name = self.base.as_deref().ok_or("--baseline: add --base REF, the commit whose note has the report")?;
+        let repository = Repository::here()?;
+        let commit = repository.commit(name)?;
+        let files = [commit.name.clone(), head];
+        if self.baseline.is_none() {
+            return Ok((Before::Commit(repository, commit), files));
+        }
+        let reports = repository.reports(&commit)?;
+        if reports.is_empty() {
+            return Err(format!(
+                "{}: no report in refs/notes/perfmark; get the notes with `git fetch origin \
+                 refs/notes/perfmark:refs/notes/perfmark`, or save one with `perfmark gate --save` at that commit",
+                commit.name
+            ));
+        }
+        Ok((Before::Reports(reports), files))
+    }
+
+    fn head(&self, project: &Project) -> Result<Program, String> {
+        if let Some(missing) = self.build.missing(project) {
+            return Err(format!("the working directory has {missing}"));
+        }
+        say("building head, the working directory");
+        self.build.build(project, &project.target_directory("head")).map_err(|why| format!("head: {why}"))
+    }
+
+    /// The program of the base, and its checkout.
+    fn base(&self, repository: &Repository, commit: &Commit, head: &Project) -> Result<(Checkout, Program), Ended> {
+        let Commit { name, .. } = commit;
+        let checkout = repository.checkout(commit)?;
+        let manifest = head.manifest.strip_prefix(&repository.root).map_err(|_| {
+            format!("{} is not in the repository {}", head.manifest.display(), repository.root.display())
+        })?;
+        let nothing = |what: &str| Ended::NothingThere(format!("base {name} has {what}"));
+        if !checkout.path.join(manifest).exists() {
+            return Err(nothing(&format!("no {}", manifest.display())));
+        }
+        let base = Project::of(&checkout.path.join(manifest)).map_err(|why| format!("base {name}: {why}"))?;
+        if let Some(missing) = self.build.missing(&base) {
+            return Err(nothing(&missing));
+        }
+        let lock = head.lock_file();
+        fs::copy(&lock, base.lock_file()).map_err(|error| format!("copying {} to base: {error}", lock.display()))?;
+        say(&format!("building base, {name}, with {}", lock.display()));
+        let program = self.build.build(&base, &head.target_directory("base"));
+        Ok((checkout, program.map_err(|why| format!("base {name}: {why}"))?))
+    }
+
+    /// The report of a run. It runs where head would.
+    fn report_of(&self, program: &Program, head: &Program, counting: &Counting) -> Result<Option<Snapshot>, String> {
+        let report = run::report_of(&program.path, counting.emulates, |command| {
+            if head.is_benchmark {
+                command.arg("--bench").current_dir(&head.package);
+            }
+            command.args(&self.arguments);
+            counting.set_on(command);
+        })?;
+        // The file of a benchmark has a hash in its name.
+        Ok(report.map(|mut report| {
+            report.program.clone_from(&head.name);
+            report
+        }))
+    }
+
+    fn save(&self, place: &Place, counting: &Counting) -> Result<ExitCode, String> {
+        let json = |report: &Snapshot| Report::new(report).format(Format::Json).to_string();
+        let report = || -> Result<Snapshot, String> {
+            let head = self.head(&Project::of(&manifest()?)?)?;
+            marked(self.report_of(&head, &head, counting)?).ok_or_else(|| format!("head {UNMARKED}{REMEDY}"))
+        };
+        let name = match place {
+            Place::File(file) => {
+                Destination::new(Some(file), Destination::Stdout).give(json(&report()?).as_bytes())?;
+                file.display().to_string()
+            }
+            Place::Notes => {
+                let repository = Repository::here()?;
+                repository.check_unchanged()?;
+                let commit = repository.commit("HEAD")?;
+                let report = report()?;
+                // The note has one report of each program.
+                let mut all = repository.reports(&commit)?;
+                all.retain(|other| other.program != report.program);
+                all.push(report);
+                repository.set_reports(&commit, &all.iter().map(json).collect::<String>())?;
+                format!("the note of {}; `git push origin refs/notes/perfmark` shares it", commit.name)
+            }
+        };
+        say(&format!("saved the report in {name}"));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What a change is compared with.
+enum Before {
+    Commit(Repository, Commit),
+    Reports(Vec<Snapshot>),
+}
+
+const UNMARKED: &str = "recorded no call of a mark";
+const REMEDY: &str = "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by \
+                      default (--features)";
+
+/// The report, if a marked function was called.
+fn marked(report: Option<Snapshot>) -> Option<Snapshot> {
+    report.filter(|report| report.marks.iter().any(|mark| mark.calls > 0))
+}
+
+/// How the events of the gates are counted.
+struct Counting {
+    emulates: bool,
+    /// Lets each mark record them.
+    filter: Option<String>,
+}
+
+impl Counting {
+    fn of(arguments: &Arguments) -> Result<Self, String> {
+        let gates = arguments.fail_on.iter().filter(|gate| !gate.is_of_coverage());
+        let mut events: Vec<&str> = gates.map(|gate| &*gate.event).collect();
+        events.sort_unstable();
+        events.dedup();
+        let of_instructions = events.contains(&INSTRUCTIONS);
+        let emulates = arguments.emulate || of_instructions && !counts_instructions(perfmark_rdpmc::support());
+        if emulates && events.contains(&"time") {
+            return Err("--fail-on time: the time of an emulator means nothing; compare times with `perfmark run \
+                        --against`"
+                .into());
+        }
+        if emulates {
+            say("instructions are counted by QEMU's user-mode emulator");
+        } else if of_instructions {
+            say("instructions are counted by this machine's PMU");
+        }
+        let is_set = ["PERFMARK_FILTER", "PERFMARK_EVENTS"].iter().any(|name| env::var_os(name).is_some());
+        let filter = match &*events {
+            [] => None,
+            _ if is_set => None,
+            events => {
+                let filter = Filter::default().events("*", events);
+                Some(filter.map_err(|error| format!("--fail-on: {error}"))?.to_string())
+            }
+        };
+        Ok(Self { emulates, filter })
+    }
+
+    fn set_on(&self, command: &mut Command) {
+        if let Some(filter) = &self.filter {
+            command.env("PERFMARK_FILTER", filter);
+        }
+    }
+}
+
+const INSTRUCTIONS: &str = "instructions";
+
+/// Checks that the instructions of both sides were counted in one way, and notes it in the reports.
+fn check_origins(runs: &mut [Vec<Snapshot>; 2]) -> Result<(), String> {
+    let mut origins: Vec<String> = runs.iter().flatten().filter_map(origin).collect();
+    origins.dedup();
+    match &*origins {
+        [] => Ok(()),
+        [one] => {
+            let note = format!("{INSTRUCTIONS}: {one}");
+            runs.iter_mut().flatten().for_each(|run| run.notes.push(note.clone()));
+            Ok(())
+        }
+        [base, head, ..] => Err(format!(
+            "the instructions of base were {base}, and those of head {head}, so they are not compared; save the \
+             baseline again on this machine"
+        )),
+    }
+}
+
+/// What counted the instructions of a report.
+fn origin(report: &Snapshot) -> Option<String> {
+    let event = report.events.iter().find(|event| event.name == INSTRUCTIONS && event.read != Read::None)?;
+    let emulator = event.reason.clone().filter(|_| event.read == Read::Emulated);
+    Some(emulator.unwrap_or_else(|| "counted by a PMU".into()))
+}

@@ -1,0 +1,114 @@
+//! The git repository of the working directory: its commits, a checkout of one, and reports in its notes.
+
+use std::env;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use perfmark::Snapshot;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::reports;
+use crate::run::{private, stdout_of};
+
+pub(super) struct Repository {
+    /// The folder of its files.
+    pub(super) root: PathBuf,
+}
+
+/// The name of a commit, for messages, and its hash.
+#[derive(Clone)]
+pub(super) struct Commit {
+    pub(super) name: String,
+    hash: String,
+}
+
+impl Repository {
+    pub(super) fn here() -> Result<Self, String> {
+        let root = git(&["rev-parse", "--show-toplevel"])
+            .map_err(|why| format!("{why}; run the gate in a git repository, or compare with a file (--baseline)"))?;
+        Ok(Self { root: root.trim_end_matches('\n').into() })
+    }
+
+    /// The commit of a branch, a tag or a hash.
+    pub(super) fn commit(&self, name: &str) -> Result<Commit, String> {
+        let hash = git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).map_err(|_| {
+            format!(
+                "git knows no commit `{name}`; fetch it first, for example with `git fetch origin main`. In CI, check out \
+                 with enough history (`fetch-depth`)"
+            )
+        })?;
+        let hash = hash.trim().to_owned();
+        Ok(Commit { name: format!("{name} ({})", hash.get(..10).unwrap_or(&hash)), hash })
+    }
+
+    /// The commit's files in a temporary folder.
+    pub(super) fn checkout(&self, commit: &Commit) -> Result<Checkout, String> {
+        let parent = env::temp_dir();
+        let folder = private(&parent, "perfmark-gate-").map_err(|error| format!("{}: {error}", parent.display()))?;
+        let checkout = Checkout { path: folder.path().join("base"), folder };
+        let path = utf8(&checkout.path)?;
+        // No hook runs: it would expect the user's own checkout.
+        git(&["-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", path, &commit.hash])?;
+        Ok(checkout)
+    }
+
+    /// Checks that the files are those of the commit `HEAD`, apart from files that git does not know.
+    pub(super) fn check_unchanged(&self) -> Result<(), String> {
+        match git(&["status", "--porcelain", "--untracked-files=no"])?.trim_end() {
+            "" => Ok(()),
+            changed => Err(format!(
+                "the report of uncommitted changes cannot be saved as that of HEAD; commit or stash them, or save to a \
+                 file (--save FILE):\n{changed}"
+            )),
+        }
+    }
+
+    /// The reports in the commit's note, if it has one.
+    pub(super) fn reports(&self, commit: &Commit) -> Result<Vec<Snapshot>, String> {
+        // It fails without a message if there is no note.
+        if git(&["notes", NOTES, "list", &commit.hash]).is_err() {
+            return Ok(Vec::new());
+        }
+        let note = git(&["notes", NOTES, "show", &commit.hash])?;
+        reports::parse(note.as_bytes()).map_err(|why| format!("the note of {} {why}", commit.name))
+    }
+
+    /// Replaces the commit's note.
+    pub(super) fn set_reports(&self, commit: &Commit, json: &str) -> Result<(), String> {
+        let failed = |error: io::Error| format!("{}: {error}", env::temp_dir().display());
+        let mut file = NamedTempFile::new().map_err(failed)?;
+        file.write_all(json.as_bytes()).map_err(failed)?;
+        let file = utf8(file.path())?;
+        git(&["notes", NOTES, "add", "--force", "--file", file, &commit.hash]).map(drop)
+    }
+}
+
+fn utf8(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or_else(|| format!("{} is not in UTF-8; set TMPDIR to another directory", path.display()))
+}
+
+/// `refs/notes/perfmark`.
+const NOTES: &str = "--ref=perfmark";
+
+/// What git prints. It explains an error on stderr.
+fn git(arguments: &[&str]) -> Result<String, String> {
+    let failed = |why| format!("git {}: {why}", arguments.join(" "));
+    stdout_of(Command::new("git").args(arguments)).map_err(failed)
+}
+
+/// A commit's files, removed when dropped.
+pub(super) struct Checkout {
+    pub(super) path: PathBuf,
+    folder: TempDir,
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        // Removes the files, and what git knows about them. If it fails, the folder is removed with its files below.
+        let mut remove = Command::new("git");
+        remove.args(["worktree", "remove", "--force"]).arg(&self.path);
+        _ = remove.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        debug_assert!(self.path.starts_with(self.folder.path()));
+    }
+}

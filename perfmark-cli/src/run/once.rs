@@ -1,0 +1,35 @@
+//! One run of a program, for a comparison.
+
+use std::process::Command;
+
+use perfmark::Snapshot;
+
+use super::directory::Directory;
+use super::program::{OWN_TROUBLE, code, not_started, run_to_end};
+
+/// Why there is nothing to compare: an error to be printed, and the exit status.
+pub(super) type Ended = (String, u8);
+
+/// Runs a program to its end, which must be a success, and returns the merged report of its processes, if there is one.
+pub(super) fn run_once(mut command: Command) -> Result<Option<Snapshot>, Ended> {
+    let directory = Directory::make().map_err(|why| (why, OWN_TROUBLE))?;
+    directory.set_on(&mut command);
+    let ended = run_to_end(&mut command).map_err(|error| (error.to_string(), not_started(&error)));
+    let reports = ended.and_then(|(_, status)| match status.success() {
+        true => directory.reports().map_err(|why| (why, OWN_TROUBLE)),
+        // A signal, such as of Ctrl-C, ends the comparison with its own status.
+        false if status.code().is_none() => Err((format!("{status}; nothing was compared"), code(status))),
+        false => Err((format!("{status}; nothing was compared, because both programs must succeed"), OWN_TROUBLE)),
+    });
+    directory.end();
+    match reports? {
+        (_, unreadable) if unreadable > 0 => Err(("a report could not be read".into(), OWN_TROUBLE)),
+        (all, _) => {
+            let all = all.into_iter().map(|(_, one)| one);
+            Ok(all.reduce(|mut merged, one| {
+                merged.merge(&one);
+                merged
+            }))
+        }
+    }
+}
