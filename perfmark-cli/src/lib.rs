@@ -9,6 +9,7 @@ mod reports;
 mod file;
 mod output;
 mod samples;
+mod bencher;
 mod report;
 mod mark;
 mod diff;

@@ -11,6 +11,7 @@ use perfmark::symbols::Symbols;
 use perfmark::text::{counted, sanitize, share_of_samples};
 use perfmark::{Filter, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
+use crate::bencher;
 use crate::output::{self, Destination};
 use crate::reports::{self, Merged};
 use crate::samples::{self, SampleFormat};
@@ -46,16 +47,21 @@ pub(crate) enum Form {
     Report(Format),
     /// Its samples.
     Samples(SampleFormat),
+    /// What calls cost, for Bencher.
+    Bencher,
 }
+
+const BENCHER: &str = "bencher";
 
 impl Form {
     fn names() -> impl Iterator<Item = &'static str> {
-        Format::names().chain(SampleFormat::ALL.map(|(name, _)| name))
+        Format::names().chain(SampleFormat::ALL.map(|(name, _)| name)).chain([BENCHER])
     }
 
     fn from_name(name: &str) -> Result<Self, FormatError> {
         match SampleFormat::ALL.iter().find(|(known, _)| *known == name) {
             Some(&(_, format)) => Ok(Self::Samples(format)),
+            None if name == BENCHER => Ok(Self::Bencher),
             None => name.parse().map(Self::Report),
         }
     }
@@ -170,6 +176,15 @@ impl Options {
         matches!(self.format, Form::Report(Format::Table | Format::Markdown))
     }
 
+    /// The snapshot, with the marks of `--marks` only.
+    fn chosen(&self, snapshot: &Snapshot) -> Snapshot {
+        let mut snapshot = snapshot.clone();
+        if let Some(filter) = &self.marks {
+            snapshot.retain(|mark| filter.has_mark(mark));
+        }
+        snapshot
+    }
+
     /// The report of a snapshot. A page offers the runs, too.
     fn of(&self, snapshot: &Snapshot, runs: &[(String, Snapshot)], to: &Destination) -> Result<Vec<u8>, String> {
         let format = match self.format {
@@ -178,12 +193,9 @@ impl Options {
                 return Err("this format is binary; name a file with --output FILE".into());
             }
             Form::Samples(format) => {
-                let mut snapshot = snapshot.clone();
-                if let Some(filter) = &self.marks {
-                    snapshot.retain(|mark| filter.has_mark(mark));
-                }
-                return samples::render(&snapshot, format, self.event.as_deref());
+                return samples::render(&self.chosen(snapshot), format, self.event.as_deref());
             }
+            Form::Bencher => return Ok(bencher::render(&self.chosen(snapshot))),
         };
         let mut report = Report::new(snapshot).format(format).color(to.has_color());
         for (name, run) in runs {

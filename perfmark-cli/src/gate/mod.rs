@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use std::str::FromStr;
 
 use clap::Args;
-use perfmark::text::escape_markdown;
+use perfmark::text::sentence_in_markdown;
 use perfmark::{Filter, Format, Read, Report, Snapshot};
 
 use self::program::{Build, Program, Project, manifest};
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     build: Build,
     /// Arguments of the program
     #[arg(last = true, value_name = "ARGS")]
-    arguments: Vec<OsString>,
+    given: Vec<OsString>,
 }
 
 const HOW: &str = "\
@@ -124,9 +124,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Ok(status) => Ok(status),
         Err(Ended::Error(why)) => Err(why),
         Err(Ended::NothingThere(why)) => {
-            let why = format!("nothing was compared: {why}. Merge this change first, and the gate judges the next ones");
+            let why = format!("nothing was compared: {why}. Merge this change first; the gate judges the next ones");
             say(&why);
-            destination.give(format!("⚠️ **perfmark**: {}\n", escape_markdown(&why)).as_bytes())?;
+            destination.give(format!("⚠️ **perfmark**: {}\n", sentence_in_markdown(&why)).as_bytes())?;
             Ok(UNDECIDED.into())
         }
     }
@@ -143,11 +143,16 @@ impl Arguments {
         }
         let (before, files) = self.before()?;
         let project = Project::of(&manifest()?)?;
-        let head = self.head(&project)?;
+        self.build.check(&project)?;
         // A checkout is removed when this returns.
         let base = match &before {
-            Before::Commit(repository, commit) => Some(self.base(repository, commit, &project)?),
+            Before::Commit(repository, commit) => Some(self.checkout(repository, commit, &project)?),
             Before::Reports(_) => None,
+        };
+        let head = self.head(&project)?;
+        let base = match base {
+            Some((checkout, base)) => Some((checkout, self.base(&files[0], &base, &project)?)),
+            None => None,
         };
         let mut runs = [Vec::new(), Vec::new()];
         for _ in 0..self.times {
@@ -198,34 +203,34 @@ impl Arguments {
         Ok((Before::Reports(reports), files))
     }
 
-    fn head(&self, project: &Project) -> Result<Program, String> {
-        if let Some(missing) = self.build.missing(project) {
-            return Err(format!("the working directory has {missing}"));
+    /// The files of the base, and its project, which has the program.
+    fn checkout(&self, repository: &Repository, base: &Commit, head: &Project) -> Result<(Checkout, Project), Ended> {
+        let manifest = head.manifest.strip_prefix(&repository.root).map_err(|_| {
+            format!("{} is not in the repository {}", head.manifest.display(), repository.root.display())
+        })?;
+        let nothing = |what: &str| Ended::NothingThere(format!("base {} has {what}", base.name));
+        let checkout = repository.checkout(base)?;
+        let path = checkout.path.join(manifest);
+        if !path.exists() {
+            return Err(nothing(&format!("no {}", manifest.display())));
         }
+        let project = Project::of(&path).map_err(|why| format!("base {}: {why}", base.name))?;
+        match self.build.missing(&project) {
+            Some(missing) => Err(nothing(&missing)),
+            None => Ok((checkout, project)),
+        }
+    }
+
+    fn head(&self, project: &Project) -> Result<Program, String> {
         say("building head, the working directory");
         self.build.build(project, &project.target_directory("head")).map_err(|why| format!("head: {why}"))
     }
 
-    /// The program of the base, and its checkout.
-    fn base(&self, repository: &Repository, commit: &Commit, head: &Project) -> Result<(Checkout, Program), Ended> {
-        let Commit { name, .. } = commit;
-        let checkout = repository.checkout(commit)?;
-        let manifest = head.manifest.strip_prefix(&repository.root).map_err(|_| {
-            format!("{} is not in the repository {}", head.manifest.display(), repository.root.display())
-        })?;
-        let nothing = |what: &str| Ended::NothingThere(format!("base {name} has {what}"));
-        if !checkout.path.join(manifest).exists() {
-            return Err(nothing(&format!("no {}", manifest.display())));
-        }
-        let base = Project::of(&checkout.path.join(manifest)).map_err(|why| format!("base {name}: {why}"))?;
-        if let Some(missing) = self.build.missing(&base) {
-            return Err(nothing(&missing));
-        }
+    fn base(&self, name: &str, base: &Project, head: &Project) -> Result<Program, String> {
         let lock = head.lock_file();
         fs::copy(&lock, base.lock_file()).map_err(|error| format!("copying {} to base: {error}", lock.display()))?;
         say(&format!("building base, {name}, with {}", lock.display()));
-        let program = self.build.build(&base, &head.target_directory("base"));
-        Ok((checkout, program.map_err(|why| format!("base {name}: {why}"))?))
+        self.build.build(base, &head.target_directory("base")).map_err(|why| format!("base {name}: {why}"))
     }
 
     /// The report of a run. It runs where head would.
@@ -234,7 +239,7 @@ impl Arguments {
             if head.is_benchmark {
                 command.arg("--bench").current_dir(&head.package);
             }
-            command.args(&self.arguments);
+            command.args(&self.given);
             counting.set_on(command);
         })?;
         // The file of a benchmark has a hash in its name.
@@ -247,7 +252,9 @@ impl Arguments {
     fn save(&self, place: &Place, counting: &Counting) -> Result<ExitCode, String> {
         let json = |report: &Snapshot| Report::new(report).format(Format::Json).to_string();
         let report = || -> Result<Snapshot, String> {
-            let head = self.head(&Project::of(&manifest()?)?)?;
+            let project = Project::of(&manifest()?)?;
+            self.build.check(&project)?;
+            let head = self.head(&project)?;
             marked(self.report_of(&head, &head, counting)?).ok_or_else(|| format!("head {UNMARKED}{REMEDY}"))
         };
         let name = match place {

@@ -114,6 +114,11 @@ impl Build {
         Some(name.map_or_else(|| "no program (`--bin`)".to_owned(), |name| format!("no {kind} `{name}`")))
     }
 
+    /// Checks that the working directory's project has the program.
+    pub(super) fn check(&self, project: &Project) -> Result<(), String> {
+        self.missing(project).map_or(Ok(()), |missing| Err(format!("the working directory has {missing}")))
+    }
+
     /// Builds the program. cargo prints its progress and its errors.
     pub(super) fn build(&self, project: &Project, target_directory: &Path) -> Result<Program, String> {
         let (kind, name) = self.program();

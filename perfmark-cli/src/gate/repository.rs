@@ -25,17 +25,17 @@ pub(super) struct Commit {
 
 impl Repository {
     pub(super) fn here() -> Result<Self, String> {
-        let root = git(&["rev-parse", "--show-toplevel"])
+        let root = git(Path::new("."), &["rev-parse", "--show-toplevel"])
             .map_err(|why| format!("{why}; run the gate in a git repository, or compare with a file (--baseline)"))?;
         Ok(Self { root: root.trim_end_matches('\n').into() })
     }
 
     /// The commit of a branch, a tag or a hash.
     pub(super) fn commit(&self, name: &str) -> Result<Commit, String> {
-        let hash = git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).map_err(|_| {
+        let hash = self.git(&["rev-parse", "--verify", "--quiet", &format!("{name}^{{commit}}")]).map_err(|_| {
             format!(
-                "git knows no commit `{name}`; fetch it first, for example with `git fetch origin main`. In CI, check out \
-                 with enough history (`fetch-depth`)"
+                "git knows no commit `{name}`; fetch it first, for example with `git fetch origin main`. In CI, check \
+                 out with enough history (`fetch-depth`)"
             )
         })?;
         let hash = hash.trim().to_owned();
@@ -49,13 +49,13 @@ impl Repository {
         let checkout = Checkout { path: folder.path().join("base"), folder };
         let path = utf8(&checkout.path)?;
         // No hook runs: it would expect the user's own checkout.
-        git(&["-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", path, &commit.hash])?;
+        self.git(&["-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", path, &commit.hash])?;
         Ok(checkout)
     }
 
     /// Checks that the files are those of the commit `HEAD`, apart from files that git does not know.
     pub(super) fn check_unchanged(&self) -> Result<(), String> {
-        match git(&["status", "--porcelain", "--untracked-files=no"])?.trim_end() {
+        match self.git(&["status", "--porcelain", "--untracked-files=no"])?.trim_end() {
             "" => Ok(()),
             changed => Err(format!(
                 "the report of uncommitted changes cannot be saved as that of HEAD; commit or stash them, or save to a \
@@ -66,11 +66,10 @@ impl Repository {
 
     /// The reports in the commit's note, if it has one.
     pub(super) fn reports(&self, commit: &Commit) -> Result<Vec<Snapshot>, String> {
-        // It fails without a message if there is no note.
-        if git(&["notes", NOTES, "list", &commit.hash]).is_err() {
+        if !self.git(&["notes", NOTES, "list"])?.contains(&commit.hash) {
             return Ok(Vec::new());
         }
-        let note = git(&["notes", NOTES, "show", &commit.hash])?;
+        let note = self.git(&["notes", NOTES, "show", &commit.hash])?;
         reports::parse(note.as_bytes()).map_err(|why| format!("the note of {} {why}", commit.name))
     }
 
@@ -80,7 +79,11 @@ impl Repository {
         let mut file = NamedTempFile::new().map_err(failed)?;
         file.write_all(json.as_bytes()).map_err(failed)?;
         let file = utf8(file.path())?;
-        git(&["notes", NOTES, "add", "--force", "--file", file, &commit.hash]).map(drop)
+        self.git(&["notes", NOTES, "add", "--force", "--file", file, &commit.hash]).map(drop)
+    }
+
+    fn git(&self, arguments: &[&str]) -> Result<String, String> {
+        git(&self.root, arguments)
     }
 }
 
@@ -91,10 +94,10 @@ fn utf8(path: &Path) -> Result<&str, String> {
 /// `refs/notes/perfmark`.
 const NOTES: &str = "--ref=perfmark";
 
-/// What git prints. It explains an error on stderr.
-fn git(arguments: &[&str]) -> Result<String, String> {
+/// What git prints in that folder. It explains an error on stderr.
+fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let failed = |why| format!("git {}: {why}", arguments.join(" "));
-    stdout_of(Command::new("git").args(arguments)).map_err(failed)
+    stdout_of(Command::new("git").arg("-C").arg(folder).args(arguments)).map_err(failed)
 }
 
 /// A commit's files, removed when dropped.

@@ -17,11 +17,11 @@ use clap::Args;
 use perfmark::text::{counted, sanitize};
 use perfmark::{Filter, Format, Snapshot};
 
+pub(crate) use self::directory::private;
 use self::directory::{Directory, running_with};
 use self::emulator::Emulator;
-pub(crate) use self::directory::private;
-pub(crate) use self::program::stdout_of;
 use self::once::run_once;
+pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 use crate::diff::{self, Design, Gate};
 use crate::output::{Destination, say};

@@ -69,7 +69,7 @@ fn read_file(file: &str, statuses: &[i32]) -> Vec<String> {
         vec!["run", "--", "sh", "-c", "cp $0 ${PERFMARK_OUTPUT%/*}/report.json", file],
     ];
     let formats = ["json", "csv", "markdown", "html", "folded", "svg", "openmetrics"];
-    let formats = formats.into_iter().chain(["folded-samples", "pprof", "firefox"]);
+    let formats = formats.into_iter().chain(["folded-samples", "pprof", "firefox", "bencher"]);
     commands.extend(formats.map(|format| report(&["--format", format])));
     // Those of the formats that repeat names have limits of their own.
     let most = (32 << 20) + 10 * fs::read(file).expect("written").len();

@@ -22,6 +22,7 @@ mod gates;
 mod several_runs;
 mod programs;
 mod emulated;
+mod gate;
 mod machine;
 mod marks;
 
@@ -51,15 +52,17 @@ fn main() -> ExitCode {
         several_runs::TESTS,
         programs::TESTS,
         emulated::TESTS,
+        gate::TESTS,
         machine::TESTS,
         marks::TESTS,
     ];
+    let in_emulator = [emulated::IN_EMULATOR, gate::IN_EMULATOR].concat();
     let missing = emulated::missing();
     if let Some(why) = &missing {
-        eprintln!("tests in an emulator are ignored ({}): {why}", emulated::IN_EMULATOR.len());
+        eprintln!("tests in an emulator are ignored ({}): {why}", in_emulator.len());
     }
     let anywhere = tests.concat().into_iter().map(|(name, test)| support::trial(name, test));
-    let in_emulator = emulated::IN_EMULATOR.iter();
-    let in_emulator = in_emulator.map(|&(name, test)| support::trial(name, test).with_ignored_flag(missing.is_some()));
+    let in_emulator = in_emulator.into_iter();
+    let in_emulator = in_emulator.map(|(name, test)| support::trial(name, test).with_ignored_flag(missing.is_some()));
     support::run(anywhere.chain(in_emulator).collect(), &[])
 }

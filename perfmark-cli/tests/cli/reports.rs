@@ -5,13 +5,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use perfmark::{Format, Report, Snapshot};
+use serde_json::{Value, json};
 
 use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
 use super::program::text;
-use super::sample::{Folder, json, mark, real, report, snapshot, table, values};
+use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_report_is_printed_as_the_program_would_print_it", a_report_is_printed_as_by_the_program),
+    ("bencher_gets_what_a_call_of_each_mark_costs", bencher_gets_what_a_call_costs),
     ("several_reports_are_merged_exactly_or_printed_one_by_one", several_reports_are_merged_exactly),
     ("each_is_accepted_only_with_formats_that_can_hold_several_reports", each_is_accepted_only_with_some_formats),
     ("a_table_has_colours_on_a_terminal_that_supports_them", a_table_has_colours_on_a_terminal),
@@ -42,6 +44,21 @@ fn a_report_is_printed_as_by_the_program() {
     assert_contains(&stderr(&["report", &file, "--format", "xml"], 2), &["invalid value 'xml'", "table, json"]);
 }
 
+fn bencher_gets_what_a_call_costs() {
+    let folder = Folder::new("cli-bencher");
+    let parse = mark("parse", vec![values("instructions", &[10, 20, 33]), values("time", &[100, 200, 900])]);
+    let never_called = mark("print", vec![values("instructions", &[])]);
+    let file = folder.report("a.json", &snapshot(vec![parse, mark("read", vec![values("time", &[7])]), never_called]));
+    let metrics = |arguments: &[&str]| -> Value {
+        let printed = stdout(&[&["report", &file, "--format", "bencher"], arguments].concat(), 0);
+        serde_json::from_str(&printed).expect("JSON")
+    };
+    let read = json!({"latency": {"value": 7.0}});
+    let parse = json!({"instructions": {"value": 21.0}, "latency": {"value": 200.0}});
+    assert_eq!(metrics(&[]), json!({"parse": parse, "read": read}));
+    assert_eq!(metrics(&["--marks", "read"]), json!({"read": read}));
+}
+
 fn several_reports_are_merged_exactly() {
     let folder = Folder::new("cli-merged");
     let (mut files, mut merged) = (Vec::new(), Snapshot::default());
@@ -57,7 +74,7 @@ fn several_reports_are_merged_exactly() {
         text(&output.stderr),
         &["merged 3 reports; program and process number are those of the first", "--each shows each"],
     );
-    assert_eq!(stdout(&["report", "--merge", "--format", "json", one, two, three], 0), json(&merged));
+    assert_eq!(stdout(&["report", "--merge", "--format", "json", one, two, three], 0), sample::json(&merged));
     let each = stdout(&["report", "--each", one, two], 0);
     assert_contains(&each, &[&format!("==> {one} <=="), &format!("==> {two} <==")]);
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
@@ -69,7 +86,7 @@ fn each_is_accepted_only_with_some_formats() {
     let (one, two) = (report(&[("parse", 1000)]), report(&[("print", 2000)]));
     let (first, second) = (folder.report("a.json", &one), folder.report("b.json", &two));
     let documents = stdout(&["report", "--each", "--format", "json", &first, &second], 0);
-    assert_eq!(documents, json(&one) + &json(&two));
+    assert_eq!(documents, sample::json(&one) + &sample::json(&two));
     let both = folder.file("both.json", documents);
     let each = stdout(&["report", "--each", &both], 0);
     let heads = [1, 2].map(|number| format!("==> {both} · {number} of 2 <==\n"));
@@ -134,7 +151,7 @@ fn a_report_is_read_from_stdin_and_written_to_a_file() {
     let output = perfmark(&["report", "-"]).stdin(File::open(&file).expect("there")).output().expect("started");
     assert_eq!(text(&output.stdout), table(&snapshot));
     // Several reports in one file.
-    let twice = folder.file("b.json", json(&snapshot).repeat(2));
+    let twice = folder.file("b.json", sample::json(&snapshot).repeat(2));
     let mut merged = snapshot.clone();
     merged.merge(&snapshot);
     assert_eq!(stdout(&["report", &twice], 0), table(&merged));
@@ -190,7 +207,7 @@ fn settings_in_the_environment_overwrite_no_file() {
         .output()
         .expect("started");
     assert_eq!(text(&output.stdout), table(&snapshot));
-    assert_eq!(fs::read_to_string(&file).expect("there"), json(&snapshot));
+    assert_eq!(fs::read_to_string(&file).expect("there"), sample::json(&snapshot));
 }
 
 fn a_file_is_replaced() {
@@ -250,7 +267,7 @@ fn another_users_link_is_not_followed() {
 
 fn a_file_that_is_not_a_report_is_reported() {
     let folder = Folder::new("cli-wrong");
-    let good = json(&report(&[("parse", 1000)]));
+    let good = sample::json(&report(&[("parse", 1000)]));
     for (name, content, why) in [
         ("empty", String::new(), "is empty"),
         ("cut", good[..good.len() / 2].into(), "is truncated"),
@@ -311,7 +328,7 @@ fn a_file_that_is_not_a_report_is_reported() {
 
 fn a_truncated_report_is_never_accepted() {
     let folder = Folder::new("cli-cuts");
-    let good = json(&report(&[("parse", 1000)]));
+    let good = sample::json(&report(&[("parse", 1000)]));
     let whole = good.trim_end().len();
     for length in (0..whole).step_by(37).chain([whole - 1]) {
         let file = folder.file("cut", &good[..length]);

@@ -1,0 +1,31 @@
+//! The Bencher Metric Format: what a call of each mark costs in each event, for `bencher run --adapter json`.
+
+use std::collections::BTreeMap;
+
+use perfmark::{Snapshot, Unit, Values};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Metric {
+    value: f64,
+}
+
+/// `{mark: {event: {value}}}`. The value is the mean per call; of times, the median, in nanoseconds. Values that were
+/// not measured are left out.
+pub(crate) fn render(snapshot: &Snapshot) -> Vec<u8> {
+    let unit = |name: &str| snapshot.events.iter().find(|event| event.name == name).map(|event| event.unit);
+    let metric = |values: &Values| -> Option<(String, Metric)> {
+        let is_time = unit(&values.event) == Some(Unit::Ns);
+        let value = if is_time { values.p50.map(|ns| ns as f64) } else { values.mean }?;
+        // Bencher has this measure for nanoseconds.
+        let measure = if values.event == "time" { "latency" } else { &values.event };
+        Some((measure.to_owned(), Metric { value }))
+    };
+    let marks = snapshot.names().into_iter().zip(&snapshot.marks);
+    let marks = marks.map(|(name, mark)| (name, mark.values.iter().filter_map(metric).collect()));
+    let measured: BTreeMap<String, BTreeMap<String, Metric>> =
+        marks.filter(|(_, metrics): &(_, BTreeMap<_, _>)| !metrics.is_empty()).collect();
+    let mut text = serde_json::to_vec_pretty(&measured).expect("names and numbers");
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,262 @@
+//! `perfmark gate` in small repositories: what it compares, what it says when it cannot, and what it leaves behind.
+
+use std::env;
+use std::fs;
+use std::process::{Command, Output};
+
+use perfmark::{Read, Snapshot};
+
+use super::command::{assert_contains, is_empty, perfmark};
+use super::program::{assert_code, ending, text, unset_variables};
+use super::sample::{Folder, mark, snapshot, values};
+
+pub(super) const TESTS: &[(&str, fn())] = &[
+    ("a_dearer_function_fails_the_gate_against_a_commit", a_dearer_function_fails_the_gate),
+    ("a_base_without_the_program_or_marks_is_reported_and_not_compared", a_base_without_marks_is_not_compared),
+    ("a_gate_that_cannot_compare_says_why_and_leaves_nothing", a_gate_that_cannot_compare_says_why),
+    ("a_signal_ends_the_gate_and_it_leaves_nothing", a_signal_ends_the_gate),
+    ("baselines_are_kept_in_notes_for_each_program", baselines_are_kept_in_notes),
+    ("counts_of_different_origin_are_refused", counts_of_different_origin_are_refused),
+];
+
+/// Those that need QEMU's user-mode emulator.
+pub(super) const IN_EMULATOR: &[(&str, fn())] =
+    &[("one_percent_more_instructions_in_a_real_program_fail_the_gate", one_percent_more_in_a_real_program_fails)];
+
+/// A program that leaves this report, as a marked one does, without the time that perfmark takes to build.
+const PROGRAM: &str = r#"
+fn main() {
+    let place = std::env::var("PERFMARK_OUTPUT").unwrap().replace("%p", "1").replace("%u", "1");
+    std::fs::write(place, include_str!("../report.json")).unwrap();
+}
+"#;
+const MANIFEST: &str = "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n";
+
+/// Counts that need no PMU and no emulator.
+const EVENT: &str = "page_faults";
+const GATE: [&str; 2] = ["--fail-on", "page_faults:1%"];
+
+fn report(marks: &[(&str, u64)]) -> Snapshot {
+    let mut report = snapshot(marks.iter().map(|&(name, each)| mark(name, vec![values(EVENT, &[each; 20])])).collect());
+    report.events[0].name = EVENT.into();
+    report
+}
+
+/// A repository with a commit, and the temporary folder of commands in it.
+struct Repository {
+    folder: Folder,
+    temporary: Folder,
+}
+
+impl Repository {
+    fn new(name: &str) -> Self {
+        let folder = Folder::new(&format!("cli-gate-{name}"));
+        fs::create_dir(folder.0.join("src")).expect("made");
+        folder.file("Cargo.toml", MANIFEST);
+        folder.file("src/main.rs", PROGRAM);
+        folder.file(".gitignore", "target/\n");
+        let this = Self { folder, temporary: Folder::new(&format!("cli-gate-{name}-tmp")) };
+        this.set_report(&report(&[("parse", 1_000), ("print", 500)]));
+        this.git(&["init", "-q", "-b", "main"]);
+        this.commit();
+        this
+    }
+
+    fn set_report(&self, report: &Snapshot) {
+        self.folder.report("report.json", report);
+    }
+
+    fn settings<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        unset_variables(command);
+        for (variable, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+            command.env_remove(variable);
+        }
+        command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET").env("CARGO_NET_OFFLINE", "true");
+        command.current_dir(&self.folder.0).env("TMPDIR", &self.temporary.0).env("GIT_CONFIG_GLOBAL", "/dev/null")
+    }
+
+    #[track_caller]
+    fn git(&self, arguments: &[&str]) -> String {
+        let identity = ["-c", "user.name=test", "-c", "user.email=test@localhost"];
+        let output = self.settings(Command::new("git").args(identity).args(arguments)).output().expect("git");
+        assert_code(&output, 0);
+        text(&output.stdout).into()
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "-q", "-m", "a commit"]);
+    }
+
+    /// `perfmark gate`, which leaves no temporary files, and no checkout.
+    #[track_caller]
+    fn gate(&self, arguments: &[&str], status: i32) -> Output {
+        let mut command = perfmark(&["gate"]);
+        self.settings(command.args(arguments)).env("GIT_COMMITTER_NAME", "test").env("GIT_AUTHOR_NAME", "test");
+        command.env("GIT_COMMITTER_EMAIL", "test@localhost").env("GIT_AUTHOR_EMAIL", "test@localhost");
+        let output = command.output().expect("started");
+        assert_code(&output, status);
+        assert!(is_empty(&self.temporary.0), "{}", ending(&output));
+        if self.folder.0.join(".git").exists() {
+            assert_eq!(self.git(&["worktree", "list"]).lines().count(), 1);
+        }
+        output
+    }
+
+    #[track_caller]
+    fn check(&self, arguments: &[&str], status: i32, parts: &[&str]) {
+        let output = self.gate(&[&GATE, arguments].concat(), status);
+        let printed = if status == 2 { &output.stderr } else { &output.stdout };
+        assert_contains(text(printed), parts);
+    }
+}
+
+fn a_dearer_function_fails_the_gate() {
+    let repository = Repository::new("dearer");
+    repository.check(&["--base", "main"], 0, &["✅ **perfmark**: 0 of 2 marks changed; the gate passed"]);
+    repository.set_report(&report(&[("parse", 1_020), ("print", 500)]));
+    let failed = ["❌ **perfmark**: 1 of 2 marks changed", "- parse: page\\_faults per call rose by 2.0 %"];
+    repository.check(&["--base", "main"], 1, &failed);
+    repository.check(&["--base", "main", "--fail-on", "page_faults:3%"], 1, &["1 of 2 gates failed"]);
+    assert!(fs::exists(repository.folder.0.join("target/perfmark-gate/base")).expect("known"), "kept");
+    repository.commit();
+    repository.check(&["--base", "HEAD~1"], 1, &failed);
+    repository.check(&["--base", "HEAD", "--times", "3"], 0, &["0 of 2 marks changed"]);
+    // As cargo starts it.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-perfmark"));
+    let arguments = ["perfmark", "gate", "--base", "HEAD~1", "--fail-on", "page_faults:3%"];
+    let output = repository.settings(command.args(arguments)).output().expect("started");
+    assert_code(&output, 0);
+}
+
+fn a_base_without_marks_is_not_compared() {
+    let repository = Repository::new("first");
+    fs::create_dir(repository.folder.0.join("examples")).expect("made");
+    repository.folder.file("examples/new.rs", PROGRAM);
+    let parts = ["⚠️ **perfmark**: nothing was compared: base HEAD (", "no example `new`", "Merge this change first"];
+    repository.check(&["--base", "HEAD", "--example", "new"], 3, &parts);
+    repository.set_report(&snapshot(Vec::new()));
+    repository.commit();
+    repository.set_report(&report(&[("parse", 1_000)]));
+    repository.check(&["--base", "HEAD"], 3, &["recorded no call of a mark"]);
+    repository.folder.file("src/main.rs", "fn main() {}");
+    repository.commit();
+    repository.folder.file("src/main.rs", PROGRAM);
+    repository.check(&["--base", "HEAD"], 3, &["recorded no call of a mark"]);
+}
+
+fn a_gate_that_cannot_compare_says_why() {
+    let repository = Repository::new("errors");
+    let head = ["--base", "HEAD"];
+    let check = |arguments: &[&str], parts: &[&str]| repository.check(arguments, 2, parts);
+    check(&["--base", "no-such-branch"], &["git knows no commit `no-such-branch`; fetch it first"]);
+    check(&["--base", "HEAD", "--bench", "other"], &["the working directory has no bench `other`"]);
+    check(&["--base", "HEAD", "--times", "0"], &["--times 0"]);
+    check(&["--baseline"], &["add --base REF"]);
+    check(&[], &["--base"]);
+    check(&["--base", "HEAD", "--baseline"], &["no report in refs/notes/perfmark; get the notes with `git fetch"]);
+    check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
+    check(&["--base", "HEAD", "--fail-on", "time:9%", "--emulate"], &["`perfmark run --against`"]);
+
+    repository.folder.file("src/main.rs", "fn main() { std::process::exit(7) }");
+    check(&head, &["head: ", "exit status: 7"]);
+    repository.folder.file("src/main.rs", "fn main() {}");
+    check(&head, &["head recorded no call of a mark; put #[perfmark] on a function"]);
+    repository.folder.file("src/main.rs", "fn main() { let n: u8 = \"text\"; }");
+    check(&head, &["error[E0308]", "head: cargo build: exit status: 101"]);
+    repository.commit();
+    repository.folder.file("src/main.rs", PROGRAM);
+    check(&head, &["error[E0308]", "base HEAD (", "cargo build: exit status: 101"]);
+
+    fs::remove_dir_all(repository.folder.0.join(".git")).expect("there");
+    check(&head, &["not a git repository", "run the gate in a git repository"]);
+    fs::remove_file(repository.folder.0.join("Cargo.toml")).expect("there");
+    check(&["--save", "file"], &["could not find `Cargo.toml`"]);
+}
+
+fn a_signal_ends_the_gate() {
+    let repository = Repository::new("signal");
+    let program = r#"
+fn main() {
+    let gate = std::os::unix::process::parent_id().to_string();
+    std::process::Command::new("kill").args(["-TERM", &gate]).status().unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+"#;
+    repository.folder.file("src/main.rs", program);
+    repository.check(&["--base", "HEAD"], 2, &["head: ", "signal: 15"]);
+}
+
+fn baselines_are_kept_in_notes() {
+    let repository = Repository::new("notes");
+    fs::create_dir(repository.folder.0.join("examples")).expect("made");
+    repository.folder.file("examples/other.rs", PROGRAM.replace("../report", "report"));
+    repository.folder.report("examples/report.json", &report(&[("other", 7)]));
+    repository.check(&["--save"], 0, &[]);
+    // Cargo.lock is new, and so is this.
+    repository.commit();
+    for program in ["--bin=small", "--example=other", "--bin=small"] {
+        repository.check(&[program, "--save"], 0, &[]);
+    }
+    repository.set_report(&report(&[("parse", 1_020), ("print", 500)]));
+    repository.check(&["--save", "notes"], 2, &["uncommitted changes", "report.json"]);
+    repository.check(&["--base", "HEAD", "--baseline"], 1, &["- parse: page\\_faults per call rose by 2.0 %"]);
+    repository.check(&["--base", "HEAD", "--baseline", "notes", "--example=other"], 0, &["0 of 1 mark changed"]);
+    let file = repository.folder.0.join("target/base.json");
+    let file = file.to_str().expect("UTF-8");
+    repository.check(&["--save", file], 0, &[]);
+    repository.check(&["--baseline", file], 0, &["0 of 2 marks changed"]);
+    repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `other`"]);
+}
+
+fn counts_of_different_origin_are_refused() {
+    let repository = Repository::new("origin");
+    let mut counted = report(&[("parse", 1_000)]);
+    counted.program = "small".into();
+    let mut instructions = counted.events[0].clone();
+    instructions.name = "instructions".into();
+    counted.events.push(instructions);
+    repository.set_report(&counted);
+    let event = counted.events.last_mut().expect("pushed");
+    (event.read, event.reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
+    let file = repository.folder.report("base.json", &counted);
+    let baseline = ["--baseline", &file];
+    repository.check(&baseline, 2, &["of base were counted by QEMU 7.2.22, and those of head counted by a PMU"]);
+    counted.events.last_mut().expect("pushed").reason = Some("counted by QEMU 8.0.0".into());
+    repository.set_report(&counted);
+    repository.check(&baseline, 2, &["of head counted by QEMU 8.0.0", "save the baseline again"]);
+    repository.folder.report("base.json", &counted);
+    repository.check(&baseline, 0, &["base and head: instructions: counted by QEMU 8.0.0"]);
+}
+
+/// Builds perfmark twice, which takes minutes.
+fn one_percent_more_in_a_real_program_fails() {
+    if env::var_os("PERFMARK_TEST_FULL").is_none() {
+        return println!("skipped: it builds perfmark twice; PERFMARK_TEST_FULL=1 runs it");
+    }
+    let repository = Repository::new("real");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    fs::copy(format!("{root}/Cargo.lock"), repository.folder.0.join("Cargo.lock")).expect("copied");
+    let dependency = format!("[dependencies]\nperfmark = {{ path = \"{root}/perfmark\" }}\n");
+    repository.folder.file("Cargo.toml", format!("{MANIFEST}\n{dependency}"));
+    let program = |turns: u64| {
+        let functions = [("changed", turns), ("steady", 10_000)].map(|(name, turns)| {
+            format!("#[perfmark::perfmark(time)]\nfn {name}() {{ (0..{turns}u64).for_each(|n| drop(black_box(n))) }}\n")
+        });
+        let main = "fn main() { (0..20).for_each(|_| { changed(); steady() }) }\n";
+        repository.folder.file("src/main.rs", format!("use std::hint::black_box;\n{}{main}", functions.concat()));
+    };
+    program(10_000);
+    repository.commit();
+    let gate = |arguments: &[&str], status: i32, parts: &[&str]| {
+        let options = ["--emulate", "--profile", "dev", "--fail-on", "instructions:0.5%"];
+        let output = repository.gate(&[&options, arguments].concat(), status);
+        assert_contains(text(&output.stdout), parts);
+    };
+    let counted = "base and head: instructions: counted by QEMU";
+    gate(&["--base", "HEAD"], 0, &["0 of 2 marks changed; the gate passed", counted]);
+    program(10_100);
+    gate(&["--base", "HEAD"], 1, &["1 of 2 marks changed", "- changed: instructions per call rose by 1.0 %", counted]);
+}
