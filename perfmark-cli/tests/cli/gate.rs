@@ -243,7 +243,7 @@ fn one_percent_more_in_a_real_program_fails() {
     repository.folder.file("Cargo.toml", format!("{MANIFEST}\n{dependency}"));
     let program = |turns: u64| {
         let functions = [("changed", turns), ("steady", 10_000)].map(|(name, turns)| {
-            format!("#[perfmark::perfmark(time)]\nfn {name}() {{ (0..{turns}u64).for_each(|n| drop(black_box(n))) }}\n")
+            format!("#[perfmark::perfmark(time)]\nfn {name}() {{ (0..{turns}u64).for_each(|n| _ = black_box(n)) }}\n")
         });
         let main = "fn main() { (0..20).for_each(|_| { changed(); steady() }) }\n";
         repository.folder.file("src/main.rs", format!("use std::hint::black_box;\n{}{main}", functions.concat()));
