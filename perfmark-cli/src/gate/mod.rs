@@ -156,12 +156,14 @@ impl Arguments {
         };
         let mut runs = [Vec::new(), Vec::new()];
         for _ in 0..self.times {
-            if let Some((_, program)) = &base {
-                let report = self.report_of(program, &head, &counting).map_err(|why| format!("{}: {why}", files[0]))?;
-                runs[0].push(marked(report).ok_or_else(|| Ended::NothingThere(format!("{} {UNMARKED}", files[0])))?);
-            }
+            // First, because what prevents its report may prevent that of the base, too.
             let report = self.report_of(&head, &head, &counting).map_err(|why| format!("head: {why}"))?;
             runs[1].push(marked(report).ok_or_else(|| format!("head {UNMARKED}{REMEDY}"))?);
+            if let Some((_, program)) = &base {
+                let name = &files[0];
+                let report = self.report_of(program, &head, &counting).map_err(|why| format!("base {name}: {why}"))?;
+                runs[0].push(marked(report).ok_or_else(|| Ended::NothingThere(format!("base {name} {UNMARKED}")))?);
+            }
         }
         if let Before::Reports(reports) = before {
             runs[0].extend(reports.into_iter().find(|report| report.program == head.name));
