@@ -100,6 +100,9 @@ fn filter(text: &str) -> Result<String, String> {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
+    // Before there is anything to remove.
+    #[cfg(unix)]
+    signals::pass_on();
     if let Some(base) = &arguments.against {
         return run_against(arguments, base);
     }

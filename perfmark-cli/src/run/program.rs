@@ -18,8 +18,6 @@ pub(super) fn not_started(error: &io::Error) -> u8 {
 
 /// Runs the program to its end.
 pub(super) fn run_to_end(command: &mut Command) -> io::Result<(u32, ExitStatus)> {
-    #[cfg(unix)]
-    signals::pass_on();
     let mut child = command.spawn()?;
     #[cfg(unix)]
     signals::attend(child.id());

@@ -1,8 +1,10 @@
 //! Passing signals on to the program.
 //!
 //! The terminal sends Ctrl-C and similar signals to the program as well as to this process. So only signals from
-//! processes are passed on. Ignored signals stay ignored, as under nohup(1), and the program inherits that. In the
-//! program, the signals that are handled here have their default action (`execve(2)`).
+//! processes are passed on, once the program runs. Of those that come before, the last one is sent to it when it starts:
+//! it ends the program, and this process still removes its temporary directories. Ignored signals stay ignored, as under
+//! nohup(1), and the program inherits that. In the program, the signals that are handled here have their default action
+//! (`execve(2)`).
 #![allow(unsafe_code, reason = "signal handlers that receive the sender")]
 
 use std::mem;
@@ -26,7 +28,7 @@ const PASSED_ON: [c_int; 8] = [
 
 /// The program's process; 0 while there is none.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// The last signal that came before the program was started.
+/// The last signal that came while there was no program.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// Handles these signals, so that none of them ends this process.
@@ -51,13 +53,11 @@ pub(crate) fn pass_on() {
 extern "C" fn handle(signal: c_int, about: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel's description of the signal.
     let code = unsafe { (*about).si_code };
-    // A code above 0 is the kernel's, such as for a key. A process sends SI_USER, SI_QUEUE or SI_TKILL.
-    if code > 0 {
-        return;
-    }
     match PROGRAM.load(SeqCst) {
         0 => EARLY.store(signal, SeqCst),
-        program => send(program, signal),
+        // A code above 0 is the kernel's, such as for a key. A process sends SI_USER, SI_QUEUE or SI_TKILL.
+        program if code <= 0 => send(program, signal),
+        _ => {}
     }
 }
 

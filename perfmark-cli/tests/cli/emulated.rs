@@ -14,7 +14,7 @@ use std::thread;
 use perfmark::{Mark, Read, Snapshot, Values, perfmark};
 use perfmark_rdpmc::known_loop;
 
-use super::command::{assert_contains, perfmark, running, this_program};
+use super::command::{assert_contains, is_empty, perfmark, running, this_program};
 use super::program::{SCENARIO, assert_code, ending, text};
 use super::sample::Folder;
 
@@ -29,6 +29,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
     ("two_emulated_runs_give_the_same_report", two_runs_give_the_same_report),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+    ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
 
 /// Why they cannot run here.
@@ -264,14 +265,28 @@ fn a_started_program_says_why() {
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
 }
 
+fn a_signal_before_the_program_leaves_no_directory() {
+    let (folder, compiler) = (Folder::new("cli-emulated-signal"), Folder::new("cli-emulated-cc"));
+    let path = env::var("PATH").expect("set");
+    for (name, number) in [("TERM", libc::SIGTERM), ("INT", libc::SIGINT)] {
+        executable(&compiler, "cc", &format!("#!/bin/sh\nkill -{name} $PPID\nPATH='{path}' exec cc \"$@\"\n"));
+        let mut command = running(&folder, &["--emulate"], "waits");
+        let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
+        assert_code(&output, 128 + number);
+        assert!(is_empty(&folder.0), "{name}");
+    }
+}
+
+fn executable(folder: &Folder, name: &str, text: &str) -> String {
+    let file = folder.0.join(name);
+    fs::write(&file, text).expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("set");
+    file.to_str().expect("UTF-8").to_owned()
+}
+
 fn a_program_that_cannot_be_emulated_is_refused() {
     let folder = Folder::new("cli-emulated-refused");
-    let file = |name: &str, text: &str| {
-        let file = folder.0.join(name);
-        fs::write(&file, text).expect("written");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("set");
-        file.to_str().expect("UTF-8").to_owned()
-    };
+    let file = |name: &str, text: &str| executable(&folder, name, text);
     let refused = |path: &str, program: &str, status: i32, parts: &[&str]| {
         let output = perfmark(&["run", "--emulate", "--", program]).env("PATH", path).output().expect("started");
         assert_eq!(output.status.code(), Some(status), "{}", ending(&output));
