@@ -1,18 +1,28 @@
-//! The instructions of a thread, as QEMU's user-mode emulator counts them.
+//! Events of a thread, as QEMU's user-mode emulator counts them.
 
+use std::array;
+use std::hint::black_box;
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::known_loop;
 use crate::error::{Error, exhausted};
-use crate::event::{Event, Hardware, Modifier, Modifiers};
-use crate::sys::EmulatedPage;
+use crate::event::{Cache, CacheEvent, CacheOp, CacheResult, Event, Hardware, Kind, Modifier, Modifiers};
+use crate::sys::{EMULATED_EVENTS, EmulatedPage};
 
-/// The instructions in user mode that the calling thread executes in QEMU's user-mode emulator. It requires no PMU and
-/// no permission.
+/// An event that the calling thread causes in user mode, in QEMU's user-mode emulator. It requires no PMU and no
+/// permission.
 ///
 /// `perfmark run --emulate` starts a program in the emulator, with a plugin that counts. Counts are exact: they include
-/// each instruction of the thread, and a difference of two readings by the same code is the same in each run. A string
-/// instruction with a `rep` prefix counts once for each element, unlike on a PMU. A reading takes one load.
+/// each instruction of the thread, and a difference of two readings by the same code is the same in each run. A reading
+/// takes one load. These events are counted:
+///
+/// - `instructions`: one with a `rep` prefix counts once for each element, unlike on a PMU.
+/// - `branches`: jumps, taken or not, calls and returns.
+/// - `L1-dcache-loads` and `L1-dcache-stores`: the emulator's accesses to memory. An access of more than 8 bytes may
+///   count once for each 8 bytes, which depends on QEMU's version; an atomic one counts as a load and a store. From the
+///   first such counter of the process on, the emulator takes time at each access.
 ///
 /// ```
 /// use perfmark_rdpmc::{EmulatedCounter, Hardware, known_loop};
@@ -32,29 +42,48 @@ use crate::sys::EmulatedPage;
 #[derive(Debug)]
 pub struct EmulatedCounter {
     page: EmulatedPage,
+    /// Its index in the page.
+    event: usize,
     this_thread: PhantomData<*const ()>,
 }
 
+// The indices of events, as in the plugin.
+const INSTRUCTIONS: usize = 0;
+const BRANCHES: usize = 1;
+const LOADS: usize = 2;
+const STORES: usize = 3;
+
+/// The index of an event that the emulator counts.
+fn index(event: &Event) -> Option<usize> {
+    let accesses = |op| CacheEvent::new(Cache::L1Data, op, CacheResult::Access);
+    let modifiers = event.modifiers();
+    let is_of_user = modifiers.is_empty() || modifiers == Modifiers::default().with(Modifier::User);
+    match event.kind() {
+        _ if !is_of_user => None,
+        Kind::Hardware(Hardware::Instructions) => Some(INSTRUCTIONS),
+        Kind::Hardware(Hardware::Branches) => Some(BRANCHES),
+        Kind::Cache(cache) if Some(*cache) == accesses(CacheOp::Read) => Some(LOADS),
+        Kind::Cache(cache) if Some(*cache) == accesses(CacheOp::Write) => Some(STORES),
+        _ => None,
+    }
+}
+
 impl EmulatedCounter {
-    /// Requests the calling thread's counter of an event from the emulator, which counts `instructions` in user mode
-    /// only.
+    /// Requests the calling thread's counter of an event from the emulator, which counts in user mode only.
     ///
     /// # Errors
     ///
-    /// - The event is another one.
+    /// - The emulator does not count this event.
     /// - No plugin of perfmark answers, as outside the emulator.
     /// - It counts a loop of known length wrong.
     /// - The kernel refuses memory for it.
     pub fn open(event: &Event) -> Result<Self, Error> {
-        const TURNS: u64 = 1_000;
-        // The instructions around the loop.
-        const MARGIN: u64 = 1_000;
-        let modifiers = event.modifiers();
-        let is_of_user = modifiers.is_empty() || modifiers == Modifiers::default().with(Modifier::User);
-        if event.kind() != Event::from(Hardware::Instructions).kind() || !is_of_user {
-            return Err(Error::refused(event.to_string(), "the emulator counts only instructions, in user mode"));
-        }
-        let page = EmulatedPage::request()
+        let index = index(event).ok_or_else(|| {
+            let why = "the emulator counts only instructions, branches, L1-dcache-loads and L1-dcache-stores, in user \
+                       mode";
+            Error::refused(event.to_string(), why)
+        })?;
+        let page = EmulatedPage::request(index >= LOADS)
             .map_err(|(call, errno)| {
                 let why =
                     exhausted(errno).unwrap_or("the page that the emulator counts in was refused; allow this call");
@@ -67,24 +96,58 @@ impl EmulatedCounter {
                      an emulated program starts run outside the emulator)",
                 )
             })?;
-        let counter = Self { page, this_thread: PhantomData };
-        let before = counter.count();
-        let executed = known_loop(TURNS);
-        let seen = counter.count() - before;
-        if (executed..executed + MARGIN).contains(&seen) {
-            Ok(counter)
-        } else {
-            let why = format!("the emulator counted {seen} instructions in a loop of {executed}; use another version");
-            Err(Error::refused(event.to_string(), why))
-        }
+        let counter = Self { page, event: index, this_thread: PhantomData };
+        counter.check().map(|()| counter).map_err(|why| Error::refused(event.to_string(), why))
     }
 
-    /// The number of instructions that the thread has executed since the counter was opened. It includes all
-    /// instructions up to the end of the emulator's block with this reading.
+    /// Checks it against a loop of known length.
+    fn check(&self) -> Result<(), String> {
+        const TURNS: u64 = 1_000;
+        // What is around the loop.
+        const MARGIN: u64 = 1_000;
+        let before = self.count();
+        let (executed, at_most) = match self.event {
+            INSTRUCTIONS => (known_loop(TURNS), 2 * TURNS + MARGIN),
+            BRANCHES => (known_loop(TURNS) / 2, TURNS + MARGIN),
+            // A debug build accesses memory more often.
+            _ => {
+                let memory = AtomicU64::new(0);
+                (0..TURNS).for_each(|_| black_box(&memory).store(black_box(&memory).load(Relaxed), Relaxed));
+                (TURNS, u64::MAX)
+            }
+        };
+        let seen = self.count() - before;
+        if (executed..at_most).contains(&seen) {
+            return Ok(());
+        }
+        Err(format!("the emulator counted {seen} in a loop of {executed}; use another version"))
+    }
+
+    /// The number of events since the counter was opened. It includes all instructions up to the end of the emulator's
+    /// block with this reading.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u64 {
-        if self.page.is_this_process() { self.page.count() } else { 0 }
+        if self.page.is_this_process() { self.page.count(self.event) } else { 0 }
+    }
+
+    /// The thread's counts of all events, for `set_back`.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub fn counts(&self) -> EmulatedCounts {
+        EmulatedCounts(self.page.is_this_process().then(|| array::from_fn(|event| self.page.count(event))))
+    }
+
+    /// Sets the thread's counts back to what they were `before`, so that no open region includes what happened since. A
+    /// few instructions remain, which are the same each time. For perfmark's recorder only; not covered by this crate's
+    /// stability promise.
+    #[doc(hidden)]
+    #[inline]
+    pub fn set_back(&self, before: &EmulatedCounts) {
+        if let Some(counts) = before.0.filter(|_| self.page.is_this_process()) {
+            counts.into_iter().enumerate().for_each(|(event, count)| self.page.set(event, count));
+        }
     }
 
     /// The emulator's name and version, such as `QEMU 7.2.22`.
@@ -92,18 +155,12 @@ impl EmulatedCounter {
     pub fn emulator(&self) -> String {
         self.page.emulator()
     }
-
-    /// Sets the thread's count back to what it was `before`, so that no open region includes the instructions since. A
-    /// few instructions remain, which are the same each time. For perfmark's recorder only; not covered by this crate's
-    /// stability promise.
-    #[doc(hidden)]
-    #[inline]
-    pub fn set_back(&self, before: u64) {
-        if self.page.is_this_process() {
-            self.page.set(before);
-        }
-    }
 }
+
+/// A thread's counts at one moment; none in a forked child.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct EmulatedCounts(Option<[u64; EMULATED_EVENTS]>);
 
 #[cfg(test)]
 mod tests {

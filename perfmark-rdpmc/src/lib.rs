@@ -211,6 +211,8 @@ pub use counter::Counter;
 #[doc(hidden)]
 pub use counter_set::CounterSet;
 pub use emulated_counter::EmulatedCounter;
+#[doc(hidden)]
+pub use emulated_counter::EmulatedCounts;
 pub use error::Error;
 pub use event::{
     Access, Breakpoint, Cache, CacheEvent, CacheOp, CacheResult, Encoding, Event, Hardware, Kind, ListedEvent,

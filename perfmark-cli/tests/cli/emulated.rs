@@ -26,6 +26,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("emulated_loops_are_counted_to_the_last_instruction", loops_are_counted_to_the_last_instruction),
     ("emulated_callers_include_nothing_of_perfmark", callers_include_nothing_of_perfmark),
     ("emulated_calls_that_are_too_deep_take_nothing_from_the_others", too_deep_calls_take_nothing_from_the_others),
+    ("emulated_branches_loads_and_stores_are_exact", branches_loads_and_stores_are_exact),
     ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
     ("two_emulated_runs_give_the_same_report", two_runs_give_the_same_report),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
@@ -122,6 +123,102 @@ fn block_on(future: impl Future) {
     while future.as_mut().poll(&mut context).is_pending() {}
 }
 
+#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
+fn short_accesses() {
+    accesses(FEW);
+}
+
+#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
+fn long_accesses() {
+    accesses(MANY);
+}
+
+#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
+fn around_short() {
+    (0..3).for_each(|_| short_accesses());
+}
+
+#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
+fn around_long() {
+    (0..3).for_each(|_| long_accesses());
+}
+
+const FEW: u64 = 10;
+const MANY: u64 = 1_000;
+
+/// Executes a loop of known events.
+#[cfg(target_arch = "x86_64")]
+fn accesses(turns: u64) {
+    let mut memory = 0_u64;
+    // SAFETY: it accesses `memory` and the stack.
+    unsafe {
+        std::arch::asm!(
+            "2: mov {x}, [{memory}]",
+            "mov [{memory}], {x}",
+            "lock add qword ptr [{memory}], 1",
+            "push {x}",
+            "pop {x}",
+            "cmp {x}, [{memory}]",
+            "call 4f",
+            // Not taken.
+            "jz 3f",
+            "jz 3f",
+            "jmp 3f",
+            "3: dec {turns}",
+            "jnz 2b",
+            "jmp 5f",
+            "4: test {turns}, {turns}",
+            "rep ret",
+            "5:",
+            memory = in(reg) &raw mut memory,
+            turns = inout(reg) turns => _,
+            x = out(reg) _,
+        );
+    }
+}
+/// The events of one turn.
+#[cfg(target_arch = "x86_64")]
+const PER_TURN: [(&str, u64); 4] =
+    [("instructions", 14), ("branches", 6), ("L1-dcache-loads", 5), ("L1-dcache-stores", 4)];
+
+#[cfg(target_arch = "aarch64")]
+fn accesses(turns: u64) {
+    let mut memory = 0_u64;
+    // SAFETY: it accesses `memory` only.
+    unsafe {
+        std::arch::asm!(
+            "2: ldr {x}, [{memory}]",
+            "ldr {x}, [{memory}]",
+            "str {x}, [{memory}]",
+            "bl 4f",
+            // Not taken.
+            "cbz {turns}, 3f",
+            "tbnz {turns}, #63, 3f",
+            "b 3f",
+            "3: subs {turns}, {turns}, #1",
+            "b.ne 2b",
+            "b 5f",
+            "4: ret",
+            "5:",
+            memory = in(reg) &raw mut memory,
+            turns = inout(reg) turns => _,
+            x = out(reg) _,
+            out("x30") _,
+        );
+    }
+}
+#[cfg(target_arch = "aarch64")]
+const PER_TURN: [(&str, u64); 4] =
+    [("instructions", 10), ("branches", 6), ("L1-dcache-loads", 2), ("L1-dcache-stores", 1)];
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn accesses(turns: u64) {
+    known_loop(turns);
+}
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const PER_TURN: [(&str, u64); 4] =
+    [("instructions", 2), ("branches", 1), ("L1-dcache-loads", 0), ("L1-dcache-stores", 0)];
+
 /// What `measure` counts in a loop.
 fn measured(turns: u64) -> u64 {
     let measured = perfmark::measure(&["instructions"], || known_loop(turns)).expect("counted");
@@ -143,6 +240,11 @@ pub(super) fn run(scenario: &str) -> ExitCode {
     (0..100).for_each(|_| thinned());
     marked_deep(DEEP);
     match scenario {
+        "accesses" => {
+            let all = [around_long, around_short];
+            (0..4).for_each(|_| all.iter().for_each(|call| call()));
+            thread::spawn(move || all.iter().for_each(|call| call())).join().expect("ended");
+        }
         "threads and processes" => {
             (0..3).for_each(|_| thread::spawn(call_loops).join().expect("ended"));
             let threads = [(); 2].map(|()| thread::spawn(call_loops));
@@ -184,7 +286,11 @@ fn mark<'a>(report: &'a Snapshot, name: &str) -> &'a Mark {
 }
 
 fn instructions(mark: &Mark) -> &Values {
-    mark.values.iter().find(|values| values.event == "instructions").expect("counted")
+    values(mark, "instructions")
+}
+
+fn values<'a>(mark: &'a Mark, event: &str) -> &'a Values {
+    mark.values.iter().find(|values| values.event == event).expect("counted")
 }
 
 fn least(values: &Values) -> u64 {
@@ -244,6 +350,19 @@ fn too_deep_calls_take_nothing_from_the_others() {
     assert!(innermost > 5 * deep.unmeasured, "{innermost} instructions in {} calls", deep.unmeasured);
     let each = (outermost - innermost) / (RECORDED - 1);
     assert!((5..50).contains(&each), "{each} instructions in each recorded call: {innermost} to {outermost}");
+}
+
+fn branches_loads_and_stores_are_exact() {
+    let report = emulated("accesses", "accesses");
+    for (event, per_turn) in PER_TURN {
+        let of = |name| values(mark(&report, name), event);
+        // The last three calls are on another thread, when the emulator translates atomic instructions in another way.
+        let long = of("long_accesses");
+        assert_eq!(long.measured, 3 * 5);
+        assert!(long.max.expect("counted") - least(long) < 100, "{event}: {long:?}");
+        assert_eq!(least(of("long_accesses")) - least(of("short_accesses")), per_turn * (MANY - FEW), "{event}");
+        assert_eq!(least(of("around_long")) - least(of("around_short")), 3 * per_turn * (MANY - FEW), "{event}");
+    }
 }
 
 fn threads_and_processes_count_for_themselves() {

@@ -4,7 +4,7 @@
 pub(crate) enum EmulatedPage {}
 
 impl EmulatedPage {
-    pub(crate) fn request() -> Result<Option<Self>, (&'static str, i32)> {
+    pub(crate) fn request(_: bool) -> Result<Option<Self>, (&'static str, i32)> {
         Ok(None)
     }
 
@@ -12,11 +12,11 @@ impl EmulatedPage {
         match *self {}
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    pub(crate) fn count(&self, _: usize) -> u64 {
         match *self {}
     }
 
-    pub(crate) fn set(&self, _: u64) {
+    pub(crate) fn set(&self, _: usize, _: u64) {
         match *self {}
     }
 

@@ -1,4 +1,4 @@
-//! The page in which QEMU's user-mode emulator counts a thread's instructions.
+//! The page in which QEMU's user-mode emulator counts a thread's events.
 //!
 //! `perfmark run --emulate` loads a plugin into the emulator (`perfmark-cli/src/run/emulator_plugin.c`). It sees each
 //! system call of the program. A thread requests its page by a `getpid` with arguments, which the kernel ignores. Every
@@ -15,18 +15,21 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use super::fork::generation;
 use crate::arch::system_call;
+use crate::sys::EMULATED_EVENTS;
 
 /// The page, as in the plugin.
 #[derive(Debug)]
 #[repr(C)]
 struct Page {
-    count: AtomicU64,
+    counts: [AtomicU64; EMULATED_EVENTS],
     /// [`ANSWER`], once the plugin has answered.
     answer: AtomicU64,
     /// The number of owners of the mapping. While there is one, other requests of the thread return this page.
     owners: AtomicU64,
     /// The address of the thread's page.
     address: AtomicU64,
+    /// Whether loads or stores are needed, which take time at each access.
+    needs_memory: AtomicU64,
     /// The emulator's name, filled up with zeroes.
     emulator: [AtomicU8; 64],
 }
@@ -48,12 +51,13 @@ fn failed(call: &'static str, error: &io::Error) -> (&'static str, i32) {
 }
 
 impl EmulatedPage {
-    /// Requests the calling thread's page. `Ok(None)` if no plugin answers.
+    /// Requests the calling thread's page. `Ok(None)` if no plugin answers. The emulator counts loads and stores from
+    /// the first request on that needs them.
     ///
     /// # Errors
     ///
     /// The system call that failed, and its errno.
-    pub(crate) fn request() -> Result<Option<Self>, (&'static str, i32)> {
+    pub(crate) fn request(needs_memory: bool) -> Result<Option<Self>, (&'static str, i32)> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: writes the limit.
         unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
@@ -77,6 +81,7 @@ impl EmulatedPage {
         let new = Self { page, generation: generation() };
         new.page().owners.store(1, Relaxed);
         new.page().address.store(start.expose_provenance() as u64, Relaxed);
+        new.page().needs_memory.store(needs_memory.into(), Relaxed);
         let number = usize::try_from(file.as_raw_fd()).unwrap_or(usize::MAX);
         // SAFETY: the kernel ignores the arguments, and the plugin uses a descriptor that is open.
         unsafe { system_call(libc::SYS_getpid, REQUEST[0], REQUEST[1], number) };
@@ -106,16 +111,16 @@ impl EmulatedPage {
         self.generation == generation()
     }
 
-    /// The number of instructions.
+    /// The count of an event.
     #[inline]
-    pub(crate) fn count(&self) -> u64 {
-        self.page().count.load(Relaxed)
+    pub(crate) fn count(&self, event: usize) -> u64 {
+        self.page().counts[event].load(Relaxed)
     }
 
-    /// Changes the number. The emulator adds to it between two instructions of this thread only.
+    /// Changes the count of an event. The emulator adds to it between two instructions of this thread only.
     #[inline]
-    pub(crate) fn set(&self, count: u64) {
-        self.page().count.store(count, Relaxed);
+    pub(crate) fn set(&self, event: usize, count: u64) {
+        self.page().counts[event].store(count, Relaxed);
     }
 
     /// The emulator's name and version.

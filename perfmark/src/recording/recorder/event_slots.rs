@@ -70,7 +70,7 @@ pub(crate) enum Source {
         counter: Counter,
         read_method: ReadMethod,
     },
-    /// The instructions that an emulator counts.
+    /// An event that an emulator counts.
     Emulated(EmulatedCounter),
 }
 
@@ -209,7 +209,7 @@ impl EventSlots {
         self.switches.as_ref()?.as_deref().ok()
     }
 
-    /// The emulated counter, if an event of the thread has one.
+    /// An emulated counter, if an event of the thread has one.
     pub(crate) fn emulated(&self) -> Option<&EmulatedCounter> {
         self.iter().find_map(|slot| slot.emulated())
     }

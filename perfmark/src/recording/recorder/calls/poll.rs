@@ -221,7 +221,7 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
     let (node, has_skipped) = (frame.graph_node(), recorder.skipped_inside(frame) > 0);
     slow::store_counts(set, frame, &recorder.stack);
-    let ended = set.emulated_count();
+    let ended = set.emulated_counts();
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {

@@ -36,7 +36,7 @@ fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
 #[inline(never)]
 pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let set = plan.set();
-    let entered = set.emulated_count();
+    let entered = set.emulated_counts();
     look(set, &recorder);
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
@@ -212,7 +212,7 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
-    let ended = plan.set().emulated_count();
+    let ended = plan.set().emulated_counts();
     let before = moment_of_slow_end(plan, &recorder);
     close_call(plan, frame, &recorder, false);
     exclude_work(before.as_ref(), &recorder, false);
@@ -430,7 +430,7 @@ pub(crate) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bo
     if let Some(frame) = found {
         let plan = frame.plan();
         store_counts(plan.set(), frame, &recorder.stack);
-        let ended = plan.set().emulated_count();
+        let ended = plan.set().emulated_counts();
         let before = moment_of_slow_end(plan, &recorder);
         close_call(plan, frame, &recorder, panicking);
         exclude_work(before.as_ref(), &recorder, false);

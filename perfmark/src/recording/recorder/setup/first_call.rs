@@ -51,7 +51,7 @@ pub(crate) fn first_call<'a>(
     calibration_calls: &'static CalibrationCalls,
 ) -> Option<(&'a Plan, HeldRecorder)> {
     // SAFETY: RESOURCES: the reference ends with the statement.
-    let emulated_count = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.count()));
+    let emulated_counts = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.counts()));
     let _errno = KeepErrno::new();
     let plan = {
         // Signals are blocked because a mark in a handler would be taken for one in an allocator.
@@ -64,11 +64,11 @@ pub(crate) fn first_call<'a>(
         }
         on_cold_stack(|| prepare_call(thread, mark, calibration_calls))
     };
-    if let Some(before) = emulated_count
+    if let Some(before) = emulated_counts
         // SAFETY: RESOURCES: the reference ends with the statement.
         && let Some(counter) = unsafe { resources(thread) }.and_then(|resources| resources.slots.emulated())
     {
-        counter.set_back(before);
+        counter.set_back(&before);
     }
     // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
     Some((unsafe { &*plan? }, thread.acquire()?))

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::ptr;
 
-use perfmark_rdpmc::{Counter, CounterSet, GroupRead, OffCpu, Region, clock};
+use perfmark_rdpmc::{Counter, CounterSet, EmulatedCounts, GroupRead, OffCpu, Region, clock};
 
 use super::overhead::{CalibrationCalls, MeasuredOverhead, OverheadKey, ProbeOverhead};
 use super::plan::{FAST_EVENTS, Hooks};
@@ -48,7 +48,7 @@ pub(crate) struct EventSet {
     off_cpu: Range<usize>,
     /// The first event that depends on the thread's context switches.
     of_switches: Option<u8>,
-    /// The event that an emulator counts.
+    /// An event that an emulator counts.
     emulated: Option<u8>,
     /// Where samples of calls are noted; null if they are not sampled.
     sampled: Cell<*const SampledThread>,
@@ -222,20 +222,20 @@ impl EventSet {
         self.event(event).slot().switches()
     }
 
-    /// The instructions that an emulator has counted, if it counts an event of the set.
+    /// What an emulator has counted, if it counts an event of the set.
     #[inline]
-    pub(crate) fn emulated_count(&self) -> Option<u64> {
-        Some(self.event(self.emulated?.into()).slot().emulated()?.count())
+    pub(crate) fn emulated_counts(&self) -> Option<EmulatedCounts> {
+        Some(self.event(self.emulated?.into()).slot().emulated()?.counts())
     }
 
     /// Leaves perfmark's own work since then out of the open calls, as far as an emulator counts it. That work varies:
     /// for example, a histogram may grow.
     #[inline]
-    pub(crate) fn exclude_emulated_since(&self, before: Option<u64>) {
+    pub(crate) fn exclude_emulated_since(&self, before: Option<EmulatedCounts>) {
         if let Some((event, before)) = self.emulated.zip(before)
             && let Some(counter) = self.event(event.into()).slot().emulated()
         {
-            counter.set_back(before);
+            counter.set_back(&before);
         }
     }
 
