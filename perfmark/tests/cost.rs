@@ -1,6 +1,7 @@
 //! What a mark costs its caller, in instructions, which repeat exactly. arm64 is measured in the emulated machine with
-//! a PMU, x86-64 by callgrind. In a release build by the compiler of the recorded costs, a cost that grows by more than
-//! 2 % fails.
+//! a PMU, x86-64 by the emulated counter of `perfmark run --emulate`. It has no counters for marks, so x86-64 covers
+//! marks with `time`, and those whose calls are skipped or off. In a release build by the compiler of the recorded
+//! costs, a cost that grows by more than 2 % fails.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -14,42 +15,42 @@ use std::process::Command;
 
 use executor::run;
 use perfmark::perfmark;
-use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
+use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Hardware};
 use support::trial;
 
 fn main() {
-    match env::var(ALONE).as_deref() {
-        Ok("off") => return println!("{}", a_call(|| off(black_box(7)))),
-        Ok("off parent") => return println!("{}", a_call(|| off_parent(black_box(7)))),
-        Ok("two") => return println!("{}", a_call(|| two(black_box(7)))),
-        Ok("budget") => {
+    if let Ok(alone) = env::var(ALONE) {
+        let (_, work) = ALONE_IN_PROCESS.iter().find(|(name, _)| *name == alone).expect("a known function");
+        if env::var("PERFMARK_BUDGET").is_ok() {
             // Until the budget has chosen which calls are measured.
-            (0..10_000).for_each(|_| _ = two(black_box(7)));
-            return println!("{}", a_call(|| two(black_box(7))));
+            (0..10_000).for_each(|_| _ = work(black_box(7)));
         }
-        _ => {}
+        return println!("{}", a_call(|| work(black_box(7))));
     }
-    for counted in BY_CALLGRIND {
-        for (which, function) in [(MARKED, counted.marked), (UNMARKED, counted.unmarked)] {
-            if env::var(ALONE).is_ok_and(|name| name.strip_prefix(which) == Some(counted.name)) {
-                return calls_that_callgrind_counts(function);
-            }
-        }
-    }
-    let by_callgrind = trial("a_mark_costs_what_it_did_by_callgrind", a_mark_costs_what_it_did_by_callgrind);
-    support::run(vec![by_callgrind], &[("a_mark_costs_what_it_did", a_mark_costs_what_it_did)]);
+    let emulated = trial("a_mark_costs_what_it_did_in_the_emulator", a_mark_costs_what_it_did_in_the_emulator);
+    support::run(vec![emulated], &[("a_mark_costs_what_it_did", a_mark_costs_what_it_did)]);
 }
 
-/// Set in a process that measures marks with other settings.
+/// The name of the function that a process of its own measures.
 const ALONE: &str = "PERFMARK_TEST_ALONE";
 
-/// Prefixes of the names of functions that callgrind counts.
-const MARKED: &str = "marked: ";
-const UNMARKED: &str = "unmarked: ";
+const ALONE_IN_PROCESS: &[(&str, fn(u64) -> u64)] = &[
+    ("unmarked", unmarked),
+    ("unmarked parent", unmarked_parent),
+    ("unmarked async", poll_unmarked),
+    ("time", time),
+    ("time parent", time_parent),
+    ("time returned", time_returned),
+    ("time generic", time_by_types),
+    ("time fence", time_fenced),
+    ("time async", poll_time),
+    ("time skipped", skipped_time),
+    ("off", off),
+    ("off parent", off_parent),
+    ("two", two),
+];
 
 const CALLS: u64 = 1_000;
-/// Most of them are on the fast path.
-const CALLS_BY_CALLGRIND: usize = 101;
 
 macro_rules! functions {
     ($($(#[$mark:meta])? $name:ident;)*) => {
@@ -75,6 +76,8 @@ functions! {
     #[perfmark(cycles, instructions, every = 4_000_000_000)] skipped;
     #[perfmark(cycles, instructions, fence)] fenced;
     #[perfmark(time, every = 4_000_000_000)] skipped_time;
+    #[perfmark(time, generic)] time_by_types;
+    #[perfmark(time, fence)] time_fenced;
     #[perfmark(time, off_cpu)] waiting;
     #[perfmark(on_cpu)] on_cpu;
     #[perfmark(on_cpu, cycles)] on_cpu_and_cycles;
@@ -92,6 +95,15 @@ fn parent(n: u64) -> u64 {
 #[perfmark(cycles, instructions)]
 #[inline(never)]
 fn returned(n: u64) -> u64 {
+    if n > 0 {
+        return black_box(n);
+    }
+    0
+}
+
+#[perfmark(time)]
+#[inline(never)]
+fn time_returned(n: u64) -> u64 {
     if n > 0 {
         return black_box(n);
     }
@@ -120,6 +132,11 @@ async fn polled(n: u64) -> u64 {
     black_box(n)
 }
 
+#[perfmark(time)]
+async fn time_polled(n: u64) -> u64 {
+    black_box(n)
+}
+
 #[allow(clippy::unused_async, reason = "the twin of a marked one")]
 async fn unmarked_polled(n: u64) -> u64 {
     black_box(n)
@@ -131,101 +148,86 @@ fn poll_marked(n: u64) -> u64 {
 }
 
 #[inline(never)]
+fn poll_time(n: u64) -> u64 {
+    run(time_polled(n))
+}
+
+#[inline(never)]
 fn poll_unmarked(n: u64) -> u64 {
     run(unmarked_polled(n))
 }
 
 /// User-mode instructions of one call, as its caller sees them: the least of several tries.
 fn a_call(work: impl Fn() -> u64) -> u64 {
-    let witness = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
-    let tries = (0..10).map(|_| {
-        let before = witness.read().expect("readable");
-        for _ in 0..CALLS {
-            work();
+    let calls = || (0..CALLS).for_each(|_| _ = work());
+    let instructions = Attr::new(Hardware::Instructions);
+    let emulated = EmulatedCounter::open(instructions.event()).ok();
+    let counter = emulated.is_none().then(|| Counter::open(&instructions).expect("there is a PMU"));
+    let tries = (0..10).map(|_| match (&emulated, &counter) {
+        (Some(emulated), _) => {
+            let before = emulated.count();
+            calls();
+            emulated.count() - before
         }
-        match witness.read().expect("readable").since(&before) {
-            Delta::Exact(instructions) => instructions,
-            other => panic!("{other:?}"),
+        (None, Some(counter)) => {
+            let before = counter.read().expect("readable");
+            calls();
+            match counter.read().expect("readable").since(&before) {
+                Delta::Exact(instructions) => instructions,
+                other => panic!("{other:?}"),
+            }
         }
+        (None, None) => unreachable!("one of them was opened"),
     });
     tries.min().expect("tried") / CALLS
 }
 
+/// What a call costs in a process with this setting.
 fn with(variable: &str, value: &str, what: &str) -> u64 {
-    let program = env::current_exe().expect("it runs");
-    let output = Command::new(program).env(variable, value).env(ALONE, what).output().expect("it starts");
+    cost_in(Command::new(env::current_exe().expect("it runs")), variable, value, what)
+}
+
+fn cost_in(mut program: Command, variable: &str, value: &str, what: &str) -> u64 {
+    let output = program.env(variable, value).env(ALONE, what).output().expect("it starts");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{variable}={value}: {}: {stderr}", output.status);
     String::from_utf8_lossy(&output.stdout).trim().parse().expect("a number")
 }
 
-/// A mark whose instructions callgrind counts.
-struct Counted {
-    name: &'static str,
-    marked: fn(u64) -> u64,
-    unmarked: fn(u64) -> u64,
-    /// The value of `PERFMARK`.
-    setting: &'static str,
-    /// Instructions that a call of the mark cost before, on x86-64.
-    before: u64,
-}
-
-const BY_CALLGRIND: &[Counted] = &[
-    Counted { name: "time", marked: time, unmarked, setting: "", before: 108 },
-    Counted {
-        name: "time, parent and child",
-        marked: time_parent,
-        unmarked: unmarked_parent,
-        setting: "",
-        before: 247,
-    },
-    Counted { name: "time, a call that is skipped", marked: skipped_time, unmarked, setting: "", before: 22 },
-    // Five of them are the mark's. The others save registers, which the unmarked function does not need.
-    Counted { name: "switched off", marked: off, unmarked, setting: "off", before: 11 },
-    Counted {
-        name: "switched off, around a call",
-        marked: off_parent,
-        unmarked: unmarked_parent,
-        setting: "off",
-        before: 10,
-    },
-];
-
-/// Calls the function. Callgrind counts each call.
-fn calls_that_callgrind_counts(work: fn(u64) -> u64) {
-    #[inline(never)]
-    fn call_counted(work: fn(u64) -> u64) {
-        black_box(work(black_box(7)));
-    }
-    (0..CALLS_BY_CALLGRIND).for_each(|_| call_counted(black_box(work)));
-}
-
-fn a_mark_costs_what_it_did_by_callgrind() {
+fn a_mark_costs_what_it_did_in_the_emulator() {
     if !cfg!(target_arch = "x86_64") {
         return println!("skipped: this is not x86-64");
     }
-    // The median of single calls. `time` comes from the machine's clock, also under callgrind, so some calls take the
-    // slow path: those whose value is the smallest or the largest so far, for which the histogram grows.
-    let instructions = |counted: &Counted, which: &str| -> Option<u64> {
-        let mut callgrind = Command::new("valgrind");
-        callgrind.args(["--tool=callgrind", "--toggle-collect=*call_counted", "--dump-after=*call_counted"]);
-        callgrind.args(["--callgrind-out-file=/dev/stdout", "--combine-dumps=yes"]);
-        callgrind.arg(env::current_exe().expect("it runs")).env("PERFMARK", counted.setting);
-        let output = callgrind.env(ALONE, format!("{which}{}", counted.name)).output().ok()?;
-        let dumps = String::from_utf8_lossy(&output.stdout);
-        let totals = dumps.lines().filter_map(|line| line.strip_prefix("totals: "));
-        let mut calls: Vec<u64> = totals.map(|total| total.parse().expect("a number")).collect();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(calls.len() >= CALLS_BY_CALLGRIND, "{}: {stderr}", output.status);
-        calls.sort_unstable();
-        Some(calls[calls.len() / 2])
+    let program = env::current_exe().expect("it runs");
+    let perfmark = program.parent().and_then(|deps| deps.parent()).expect("cargo's folder").join("perfmark");
+    if let Err(error) = Command::new("qemu-x86_64").arg("--version").output() {
+        return println!("skipped: qemu-x86_64: {error} (Debian's package qemu-user has it)");
+    }
+    if !perfmark.is_file() {
+        return println!("skipped: no {}, which `cargo build --release -p perfmark-cli` makes", perfmark.display());
+    }
+    let with = |variable, value, what| {
+        let mut command = Command::new(&perfmark);
+        command.args(["run", "--emulate", "--output", "/dev/null", "--"]).arg(&program);
+        // So that marks are as without the emulator, in which none skips calls.
+        command.env("QEMU_UNSET_ENV", "PERFMARK_READ");
+        cost_in(command, variable, value, what)
     };
-    let cost = |counted: &'static Counted| {
-        let cost = instructions(counted, MARKED)? - instructions(counted, UNMARKED)?;
-        Some((counted.name, cost, counted.before))
-    };
-    let costs: Option<Vec<_>> = BY_CALLGRIND.iter().map(cost).collect();
-    let Some(costs) = costs else { return println!("skipped: valgrind, which counts instructions, cannot be started") };
+    let alone = |what| with("PERFMARK", "", what);
+    let (bare, bare_parent) = (alone("unmarked"), alone("unmarked parent"));
+    let costs = [
+        ("time", alone("time") - bare, 108),
+        ("time, parent and child", alone("time parent") - bare_parent, 247),
+        ("time, left by `return`", alone("time returned") - bare, 142),
+        ("time, generic", alone("time generic") - bare, 128),
+        ("time, fence", alone("time fence") - bare, 119),
+        ("time, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "time") - bare, 168),
+        ("an async call of one poll, time", alone("time async") - alone("unmarked async"), 177),
+        ("time, a call that is skipped", alone("time skipped") - bare, 22),
+        // Five of them are the mark's. The others save registers, which the unmarked function does not need.
+        ("switched off", with("PERFMARK", "off", "off") - bare, 11),
+        ("switched off, around a call", with("PERFMARK", "off", "off parent") - bare_parent, 10),
+    ];
     report("instructions that a call of a mark adds to its caller, on x86-64", &costs, "rustc 1.95.0 for x86_64");
 }
 
