@@ -28,7 +28,7 @@ fn a_loop() {
                 let measured = measure(events, || {
                     black_box(known_loop(turns));
                 });
-                measured.expect("there is a PMU").count("instructions").expect("counted completely")
+                measured.expect("there is a PMU").instructions().expect("counted exactly")
             });
             let counted = counted.min().expect("three");
             println!("{events:?}: {counted} instructions of a loop of {}", 2 * turns);

@@ -222,7 +222,7 @@ const PER_TURN: [(&str, u64); 4] =
 /// What `measure` counts in a loop.
 fn measured(turns: u64) -> u64 {
     let measured = perfmark::measure(&["instructions"], || known_loop(turns)).expect("counted");
-    measured.counts[0].count.expect("counted")
+    measured.instructions().expect("exact")
 }
 
 pub(super) fn run(scenario: &str) -> ExitCode {

@@ -56,6 +56,32 @@ impl<R> Measured<R> {
     pub fn count(&self, event: &str) -> Option<u64> {
         self.counts.iter().find(|count| count.event == event)?.count
     }
+
+    /// The exact count of `instructions`, for a test that limits them:
+    ///
+    /// ```
+    /// # fn parse(text: &str) -> Vec<&str> { text.split(' ').collect() }
+    /// match perfmark::measure(&["instructions"], || parse("a b c")).and_then(|parsed| parsed.instructions()) {
+    ///     Ok(instructions) => assert!(instructions <= 12_000, "{instructions} instructions"),
+    ///     Err(why) => println!("skipped: {why}"),
+    /// }
+    /// ```
+    ///
+    /// On machines without a PMU, `perfmark run --emulate` counts them: the guide has the
+    /// [command for `cargo test`](crate::guide::gate#in-tests).
+    ///
+    /// # Errors
+    ///
+    /// The event was not among those that were given, was not counted, or its count is an estimate.
+    pub fn instructions(&self) -> Result<u64, MeasureError> {
+        let refuse = |why: &str| Err(MeasureError(format!("instructions: {why}")));
+        match self.counts.iter().find(|count| count.event == "instructions") {
+            Some(Count { count: Some(count), is_scaled: false, .. }) => Ok(*count),
+            Some(Count { count: Some(_), .. }) => refuse("other events used the counter for part of the time"),
+            Some(_) => refuse("not counted"),
+            None => refuse("not among the events that were measured"),
+        }
+    }
 }
 
 /// Writes `1234 instructions, 567 ns`; estimates have `about` before them.
@@ -282,6 +308,16 @@ mod tests {
         let measured = Measured { value: (), counts };
         assert_eq!(measured.to_string(), "1234 instructions, about 567 cycles, 89 ns, cache-misses: not counted");
         assert_eq!((measured.count("cycles"), measured.count("cache-misses")), (Some(567), None));
+    }
+
+    #[test]
+    fn instructions_are_exact_or_an_error() {
+        let of = |counts| Measured { value: (), counts }.instructions().map_err(|why| why.to_string());
+        assert_eq!(of(vec![count("instructions", Unit::Count, Some(7), false)]), Ok(7));
+        let estimate = of(vec![count("instructions", Unit::Count, Some(7), true)]).expect_err("an estimate");
+        assert!(estimate.contains("part of the time"), "{estimate}");
+        assert!(of(vec![count("instructions", Unit::Count, None, false)]).is_err());
+        assert!(of(vec![count("time", Unit::Ns, Some(7), false)]).is_err());
     }
 
     #[test]
