@@ -139,10 +139,10 @@ fn suggestion(pattern: &str) -> String {
 }
 
 fn title(pmu: &ListedPmu) -> String {
-    let what = match (pmu.is_core, pmu.counts_whole_cpus) {
-        (true, _) => ", of the cores",
-        (false, true) => ", which counts CPUs or sockets and not threads",
-        (false, false) => "",
+    let what = match (pmu.is_core, &pmu.cpumask) {
+        (true, _) => ", of the cores".into(),
+        (false, Some(cpus)) => format!(", opened on CPUs {cpus}; most such PMUs do not count threads"),
+        (false, None) => String::new(),
     };
     format!("PMU {}{what}", pmu.name)
 }

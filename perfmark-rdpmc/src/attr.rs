@@ -112,6 +112,16 @@ impl Attr {
 
     /// Whether to exclude the hypervisor, where the processor distinguishes it. x86 counters and the kernel's own
     /// events do not; a request to count the hypervisor alone is refused there.
+    ///
+    /// On arm64 it depends on where linux runs (`Documentation/arch/arm64/perf.rst`, linux 6.12):
+    ///
+    /// | linux runs | kernel mode is | the hypervisor is |
+    /// |---|---|---|
+    /// | as its own hypervisor (VHE, the default since Armv8.1) | EL2 and, in guests, EL1 | part of kernel mode |
+    /// | beside a hypervisor of its own (`kvm-arm.mode=nvhe`) | EL1 | EL2, which mostly switches to guests and back |
+    /// | in a virtual machine | EL1 | not visible |
+    ///
+    /// In the first and the last case this setting has no effect, and the hypervisor alone is refused.
     #[must_use]
     pub fn exclude_hv(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HV, exclude)
@@ -123,20 +133,22 @@ impl Attr {
         self.flag(FLAG_EXCLUDE_IDLE, exclude)
     }
 
-    /// Whether to exclude the host, and count only virtual machines.
+    /// Whether to exclude the host, and count only virtual machines. On arm64 it has no effect in a virtual machine.
     #[must_use]
     pub fn exclude_host(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HOST, exclude)
     }
 
-    /// Whether to exclude virtual machines that this thread runs.
+    /// Whether to exclude virtual machines that this thread runs. On arm64 hosts, linux switches the counters a little
+    /// before it enters a guest and a little after it leaves it: what happens in between is missing from counts of one
+    /// side (`Documentation/arch/arm64/perf.rst`, "Accuracy", linux 6.12).
     #[must_use]
     pub fn exclude_guest(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_GUEST, exclude)
     }
 
     /// Whether the event must be on the PMU whenever its thread runs. It is never multiplexed. If it does not fit, it
-    /// permanently enters an error state, in which it cannot be read.
+    /// enters an error state, in which it cannot be read, until it is enabled or disabled.
     #[must_use]
     pub fn pinned(self, pinned: bool) -> Self {
         self.flag(FLAG_PINNED, pinned)

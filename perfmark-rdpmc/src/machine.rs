@@ -101,10 +101,24 @@ impl Machine {
         list.split(',').filter_map(range).collect()
     }
 
-    /// Whether a PMU counts for entire CPUs, sockets or machines, never for one thread. Such a PMU lists the CPUs on
-    /// which to open its events.
-    pub(crate) fn counts_whole_cpus(&self, pmu: &str) -> bool {
-        self.path(DEVICES).join(pmu).join("cpumask").exists()
+    /// The CPUs on which to open a PMU's events, from its file `cpumask`, as the kernel writes them. Most PMUs with
+    /// such a file count for entire CPUs, sockets or machines, never for one thread.
+    pub(crate) fn cpumask(&self, pmu: &str) -> Option<String> {
+        self.text(Path::new(DEVICES).join(pmu).join("cpumask"))
+    }
+
+    /// arm64: whether hypervisor code may run at a level of its own, which counters can tell from the kernel's. In a
+    /// virtual machine they never can. Nor can they where the kernel is its own hypervisor (VHE, Armv8.1), unless its
+    /// command line says otherwise (`kvm-arm.mode` in `Documentation/admin-guide/kernel-parameters.txt`, linux 6.12).
+    /// True if that is not known.
+    pub(crate) fn has_a_separate_hypervisor(&self) -> bool {
+        let processors = self.text("proc/cpuinfo").unwrap_or_default();
+        let mut features = processors.lines().filter_map(|line| line.strip_prefix("Features")).peekable();
+        // Atomic instructions came with Armv8.1 as well, and VHE has no name in this list.
+        let may_be_vhe = features.peek().is_some() && features.all(|all| all.split(' ').any(|one| one == "atomics"));
+        let options = self.text("proc/cmdline").unwrap_or_default();
+        let separates = ["kvm-arm.mode=nvhe", "kvm-arm.mode=protected", "id_aa64mmfr1.vh=0"];
+        !may_be_vhe || options.split_whitespace().any(|option| separates.contains(&option))
     }
 
     /// `kernel.perf_user_access`.
@@ -189,5 +203,33 @@ fn present<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Unreadable>
         Ok(read) => Ok(Some(read)),
         Err(error) if matches!(error.kind(), NotFound | NotADirectory | InvalidFilename | Unsupported) => Ok(None),
         Err(error) => Err(Unreadable { path: path.into(), errno: error.raw_os_error().unwrap_or(libc::EIO) }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm64_kernel_has_a_separate_hypervisor_only_without_vhe() {
+        let root = std::env::temp_dir().join(format!("perfmark-hypervisor-{}", std::process::id()));
+        fs::create_dir_all(root.join("proc")).expect("writable");
+        let (old, new) = ("Features\t: fp asimd crc32\n", "Features\t: fp asimd crc32 atomics fphp\n");
+        let both = format!("{old}{new}");
+        for (cpuinfo, cmdline, separate) in [
+            (new, "quiet", false),
+            (new, "quiet kvm-arm.mode=protected", true),
+            (new, "kvm-arm.mode=nvhe", true),
+            (new, "kvm-arm.mode=nested", false),
+            (old, "quiet", true),
+            (both.as_str(), "quiet", true),
+            ("", "quiet", true),
+        ] {
+            fs::write(root.join("proc/cpuinfo"), cpuinfo).expect("writable");
+            fs::write(root.join("proc/cmdline"), cmdline).expect("writable");
+            let machine = Machine::at(&root);
+            assert_eq!(machine.has_a_separate_hypervisor(), separate, "{cpuinfo} {cmdline}");
+        }
+        fs::remove_dir_all(root).expect("writable");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
-use crate::event::{CountedBy, Encoding, Event, Kind};
+use crate::event::{CountedBy, Encoding, Kind};
 use crate::machine::{DEVICES, Machine, PARANOID};
 use crate::rights::Rights;
 use crate::sys::{
@@ -149,11 +149,17 @@ impl Refused<'_> {
             }
             libc::EACCES | libc::EPERM => return self.explain_rights(errno, open_event),
             libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (common in containers)",
-            libc::EINVAL => explain_malformed(self.attr.event(), self.encoding),
-            libc::ENODEV => "the PMU that counts it no longer exists",
+            libc::EINVAL => return self.explain_malformed(),
+            libc::ENODEV => {
+                "this CPU lacks a feature that the event requires, or the PMU that counts it no longer exists"
+            }
+            libc::EINTR => {
+                "ftrace traces the same uprobe, and linux does not mix both; disable its event in tracefs \
+                 (uprobe_events)"
+            }
             libc::EBUSY => "another event uses the PMU exclusively",
             libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four for each thread); close one",
-            libc::E2BIG => self.explain_too_big(),
+            libc::E2BIG => return self.explain_too_big(),
             ENOTSUPP => {
                 "uprobes do not support the instruction there (on x86, for example, one with a lock prefix); probe \
                  another"
@@ -166,15 +172,20 @@ impl Refused<'_> {
     /// Older kernels reject nonzero fields beyond the end of their own structure (`perf_copy_attr`), so the last
     /// nonzero field is the likely cause. A probe's location can also be longer than the kernel accepts
     /// (`perf_uprobe_init`, `perf_kprobe_init`).
-    fn explain_too_big(&self) -> &'static str {
+    fn explain_too_big(&self) -> String {
+        let known = sys::attr_size().map(|size| format!("; its struct perf_event_attr has {size} bytes"));
+        let known = known.unwrap_or_default();
+        let old = |field: &str, release: &str| {
+            format!("{field} is set, and this kernel is too old for it (it requires linux {release}){known}")
+        };
         if self.raw.config3 != 0 {
-            "config3 is set, and this kernel is too old for it (it requires linux 6.3)"
+            old("config3", "6.3")
         } else if self.raw.sig_data != 0 {
-            "sig_data is set, and this kernel is too old for it (it requires linux 5.13)"
+            old("sig_data", "5.13")
         } else if self.encoding.text.is_some() {
-            "the path or the function's name is longer than the kernel accepts"
+            "the path or the function's name is longer than the kernel accepts".into()
         } else {
-            "the request sets a field that this kernel is too old for"
+            format!("the request sets a field that this kernel is too old for{known}")
         }
     }
 
@@ -232,20 +243,32 @@ impl Refused<'_> {
             format!("{level}, which allows it: {FILTER}")
         }
     }
-}
 
-fn explain_malformed(event: &Event, encoding: &Encoding) -> &'static str {
-    match event.kind() {
-        Kind::Breakpoint(_) => MALFORMED_BREAKPOINT,
-        _ if encoding.text.is_some() => {
-            "the kernel cannot place a probe there: no instruction starts at that offset, or the file is not a program"
+    fn explain_malformed(&self) -> String {
+        let encoding = self.encoding;
+        if let Some(pmu) = &encoding.pmu
+            && let Some(cpus) = self.machine.cpumask(pmu)
+        {
+            return format!(
+                "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count for \
+                 entire CPUs or sockets, never for one thread, and many cannot exclude a mode (then count all modes: \
+                 :ukh after the name, Attr::kernel(true))"
+            );
         }
-        _ if encoding.is_topdown() => "topdown events are counted only in a group whose leader is the event slots",
-        _ if encoding.counted_by == CountedBy::Kernel && encoding.pmu.is_some() => {
-            "the PMU rejects the event as malformed, or cannot count for one thread, or cannot exclude a mode (then \
-             count all modes: :ukh after the name, Attr::kernel(true)), or only takes samples"
-        }
-        _ => "the kernel rejects the event as malformed, or cannot count it for one thread",
+        let why = match self.attr.event().kind() {
+            Kind::Breakpoint(_) => MALFORMED_BREAKPOINT,
+            _ if encoding.text.is_some() => {
+                "the kernel cannot place a probe there: no instruction starts at that offset, or the file is not a \
+                 program"
+            }
+            _ if encoding.is_topdown() => "topdown events are counted only in a group whose leader is the event slots",
+            _ if encoding.counted_by == CountedBy::Kernel && encoding.pmu.is_some() => {
+                "the PMU rejects the event as malformed, or cannot count for one thread, or cannot exclude a mode \
+                 (then count all modes: :ukh after the name, Attr::kernel(true)), or only takes samples"
+            }
+            _ => "the kernel rejects the event as malformed, or cannot count it for one thread",
+        };
+        why.into()
     }
 }
 

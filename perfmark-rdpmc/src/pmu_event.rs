@@ -80,9 +80,11 @@ impl Refusal {
             Self::Os(errno) => {
                 Error::os(errno, call, event, "the kernel opened the event, but refuses this call on it")
             }
-            Self::EndOfFile => {
-                Error::refused(event, "the event is in error state: it was pinned and does not fit the PMU")
-            }
+            Self::EndOfFile => Error::refused(
+                event,
+                "the event is in error state: it was pinned and did not fit the PMU; close another event that uses a \
+                 hardware counter, then enable this one again",
+            ),
             Self::Closed => Error::refused(
                 event,
                 "its descriptor was closed by other code in this process, and its number may belong to another file; \

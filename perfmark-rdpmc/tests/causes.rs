@@ -193,6 +193,10 @@ fn counting_nothing() {
         let error = Counter::open(&Attr::new(parse(text))).expect_err("it would always be 0");
         assert!(error.is_unsupported() || error.reason().contains("always be 0"), "{error}");
     }
+    if support::is_emulated() {
+        let error = Counter::open(&Attr::new(parse("cycles:h"))).expect_err("a kernel in a virtual machine");
+        assert!(error.reason().contains("counts no hypervisor apart from the kernel"), "{error}");
+    }
 }
 
 fn turned_off() {

@@ -32,7 +32,7 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
         return Some("every mode is excluded, so it would always be 0; count at least one mode".into());
     }
     if all(FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL)
-        && let Some(what) = why_no_hypervisor_mode(encoding)
+        && let Some(what) = why_no_hypervisor_mode(encoding, machine)
     {
         return Some(format!(
             "user mode and kernel mode are excluded, and {what}, so it would always be 0; count one of the two \
@@ -58,19 +58,14 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
     if encoding.kind == TYPE_SOFTWARE && is_placeholder && !requested.has_ring {
         return Some("it is a placeholder that counts nothing".into());
     }
-    if let Some(pmu) = &encoding.pmu {
-        if machine.counts_whole_cpus(pmu) {
-            return Some(format!(
-                "the PMU {pmu} counts for entire CPUs or sockets (it has a cpumask), never for one thread; linux \
-                 refuses to count it for a thread (EINVAL)"
-            ));
-        }
-        if WITHOUT_MODES.contains(&pmu.as_str()) && requested.flags & (MODES | MACHINES | FLAG_EXCLUDE_IDLE) != 0 {
-            return Some(format!(
-                "the PMU {pmu} cannot distinguish user mode from kernel mode, and linux refuses to exclude one \
-                 (EINVAL); count both (:ukh after the name, Attr::kernel(true))"
-            ));
-        }
+    if let Some(pmu) = &encoding.pmu
+        && WITHOUT_MODES.contains(&pmu.as_str())
+        && requested.flags & (MODES | MACHINES | FLAG_EXCLUDE_IDLE) != 0
+    {
+        return Some(format!(
+            "the PMU {pmu} cannot distinguish user mode from kernel mode, and linux refuses to exclude one (EINVAL); \
+             count both (:ukh after the name, Attr::kernel(true))"
+        ));
     }
     if requested.flags & FLAG_INHERIT != 0 && requested.user_reads && encoding.counted_by == CountedBy::Core {
         return Some(
@@ -91,7 +86,7 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
 }
 
 /// Why the event never happens outside user mode and kernel mode, if that is so.
-fn why_no_hypervisor_mode(encoding: &Encoding) -> Option<&'static str> {
+fn why_no_hypervisor_mode(encoding: &Encoding, machine: &Machine) -> Option<&'static str> {
     // `perf_exclude_event` in kernel/events/core.c; clocks do not call it.
     let is_software_event = match encoding.kind {
         TYPE_SOFTWARE => !matches!(encoding.config, COUNT_SW_CPU_CLOCK | COUNT_SW_TASK_CLOCK),
@@ -101,8 +96,17 @@ fn why_no_hypervisor_mode(encoding: &Encoding) -> Option<&'static str> {
     if is_software_event {
         return Some("the kernel's own events are always counted in one of the two");
     }
+    if encoding.counted_by == CountedBy::Kernel {
+        return None;
+    }
     // `x86_pmu_hw_config` in arch/x86/events/core.c has one bit for user mode and one for kernel mode. arm64 and
     // riscv64 have another level.
-    let is_x86 = cfg!(target_arch = "x86_64") && encoding.counted_by != CountedBy::Kernel;
-    is_x86.then_some("x86 counters cannot distinguish a hypervisor from the kernel")
+    if cfg!(target_arch = "x86_64") {
+        return Some("x86 counters cannot distinguish a hypervisor from the kernel");
+    }
+    // `armv8pmu_set_event_filter` in drivers/perf/arm_pmuv3.c.
+    (cfg!(target_arch = "aarch64") && !machine.has_a_separate_hypervisor()).then_some(
+        "this kernel is its own hypervisor (VHE) or runs in a virtual machine, where linux counts no hypervisor apart \
+         from the kernel",
+    )
 }

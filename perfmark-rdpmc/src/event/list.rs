@@ -14,8 +14,9 @@ pub struct ListedPmu {
     pub kind: Option<u32>,
     /// Whether it counts what a core does, and can therefore count for a thread.
     pub is_core: bool,
-    /// Whether it counts for entire CPUs, sockets or machines, never for one thread.
-    pub counts_whole_cpus: bool,
+    /// The CPUs on which to open its events, such as `0,24` or `0-3`, if it lists them (`cpumask`). Most PMUs that do
+    /// count for entire CPUs, sockets or machines, never for one thread. Arm's SPE samples threads all the same.
+    pub cpumask: Option<String>,
     /// The events that it lists.
     pub events: Vec<ListedEvent>,
     /// The fields of its format.
@@ -78,7 +79,7 @@ impl Machine {
         ListedPmu {
             kind: pmu.as_ref().map(|pmu| pmu.kind),
             is_core: pmu.as_ref().is_some_and(|pmu| pmu.is_core().unwrap_or(false)),
-            counts_whole_cpus: self.counts_whole_cpus(&name),
+            cpumask: self.cpumask(&name),
             events: events.into_iter().map(event).collect(),
             fields: fields.into_iter().map(field).collect(),
             name,
@@ -96,12 +97,12 @@ mod tests {
         let pmus = machine.list_pmus().expect("copies of files");
         let find = |name: &str| pmus.iter().find(|pmu| pmu.name == name).expect("listed");
         let core = find("cpu_core");
-        assert!(core.is_core && !core.counts_whole_cpus && core.kind.is_some());
+        assert!(core.is_core && core.cpumask.is_none() && core.kind.is_some());
         let slots = core.events.iter().find(|event| event.name == "slots").expect("listed");
         assert!(slots.terms.contains("event="), "{slots:?}");
         assert!(core.fields.iter().any(|field| field.name == "event" && field.bits == "config:0-7"));
         let power = find("power");
-        assert!(!power.is_core && power.counts_whole_cpus);
+        assert!(!power.is_core && power.cpumask.as_deref() == Some("0"), "{power:?}");
         let energy = power.events.iter().find(|event| event.name == "energy-pkg").expect("listed");
         assert_eq!(energy.unit.as_deref(), Some("Joules"));
         assert!(power.events.iter().all(|event| !event.name.contains(".unit")));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::attr::Field;
+use crate::event::Event;
 
 /// A machine's files in a temporary directory, removed on drop.
 struct Files(PathBuf);
@@ -113,6 +114,28 @@ fn eperm_comes_from_a_filter_except_for_tracepoints_and_kernel_addresses() {
 }
 
 #[test]
+fn a_pmu_that_counts_whole_cpus_is_named_with_its_cpus() {
+    for (event, machine, cpus) in [
+        ("uncore_imc_0/cas_count_read/ukh", "skylake-server", "0,24"),
+        ("14:0x304", "skylake-server", "0,24"),
+        ("amd_df/event=7/", "zen", "0"),
+        ("arm_spe_0/jitter/", "armv8.8-threshold", "0-3"),
+    ] {
+        let why = message(&attr(event), &Machine::fixture(machine), libc::EINVAL, Ok(()));
+        assert!(why.contains(&format!("cpumask: {cpus}")) && why.contains("never for one thread"), "{why}");
+    }
+}
+
+#[test]
+fn each_documented_errno_has_its_cause() {
+    let of = |text, errno| message(&attr(text), &Machine::fixture("alder-lake"), errno, Ok(()));
+    let mixed = of("uprobe/path=/bin/true,offset=1/", libc::EINTR);
+    assert!(mixed.contains("ftrace") && mixed.contains("uprobe_events"), "{mixed}");
+    let gone = of("cycles", libc::ENODEV);
+    assert!(gone.contains("lacks a feature"), "{gone}");
+}
+
+#[test]
 fn e2big_names_the_field_that_is_set() {
     let of = |attr: Attr| message(&attr, &Machine::fixture("alder-lake"), libc::E2BIG, Ok(()));
     assert!(
@@ -126,6 +149,11 @@ fn e2big_names_the_field_that_is_set() {
     let long = of(attr("uprobe/path=/bin/true,offset=1/"));
     assert!(long.contains("path") && long.contains("longer than") && !long.contains("config3"), "{long}");
     assert!(!of(attr("page-faults")).contains("config3"));
+    if sys::open(&PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV)).is_ok() {
+        let size = sys::attr_size().expect("the kernel returns it");
+        assert!(size >= 64, "PERF_ATTR_SIZE_VER0: {size}");
+        assert!(of(attr("page-faults")).contains(&format!("struct perf_event_attr has {size} bytes")));
+    }
 }
 
 #[test]

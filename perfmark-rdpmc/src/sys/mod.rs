@@ -36,7 +36,7 @@ pub(crate) const EMULATED_EVENTS: usize = 4;
 #[cfg(perfmark_scripted)]
 pub use kernel::script;
 pub(crate) use kernel::{
-    AuxMapping, Descriptor, EmulatedPage, Mapping, RingMapping, SUPPORTED, cpu, enable_all_of_thread, generation,
-    has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll,
-    read, read_numbers, stay_on_cpu,
+    AuxMapping, Descriptor, EmulatedPage, Mapping, RingMapping, SUPPORTED, attr_size, cpu, enable_all_of_thread,
+    generation, has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on,
+    page_size, poll, read, read_numbers, stay_on_cpu,
 };

@@ -36,6 +36,10 @@ pub(crate) fn open_on(_: &PerfEventAttr, _: Target, _: Option<&Descriptor>) -> R
     Err(libc::ENOSYS)
 }
 
+pub(crate) fn attr_size() -> Option<u32> {
+    None
+}
+
 pub(crate) fn poll(fds: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<usize, i32> {
     match fds {
         [] => Ok(0),

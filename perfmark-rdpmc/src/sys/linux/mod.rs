@@ -64,6 +64,15 @@ pub(crate) fn open_on(attr: &PerfEventAttr, on: Target, leader: Option<&Descript
     })
 }
 
+/// The size of the kernel's `struct perf_event_attr`, which it returns when it refuses a size (`perf_copy_attr`).
+pub(crate) fn attr_size() -> Option<u32> {
+    // Smaller than any version of the structure.
+    let mut attr = PerfEventAttr { size: 1, ..PerfEventAttr::default() };
+    // SAFETY: a live structure, of which the kernel writes the field `size` alone.
+    let result = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, 0, -1, -1, 0) };
+    (result == -1 && errno() == libc::E2BIG && attr.size > 1).then_some(attr.size)
+}
+
 /// Moves a descriptor to a high number, away from the low numbers that programs close in a loop and then get again for
 /// their own files.
 fn move_to_high_number(fd: RawFd, identity: &Identity) -> RawFd {

@@ -69,6 +69,10 @@ pub(crate) fn open_on(attr: &PerfEventAttr, on: Target, leader: Option<&Descript
     if on.thread.is_some() || on.cpu.is_some() { Err(libc::EINVAL) } else { open_in_group(attr, leader) }
 }
 
+pub(crate) fn attr_size() -> Option<u32> {
+    None
+}
+
 pub(crate) fn poll(_: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<usize, i32> {
     Ok(0)
 }
