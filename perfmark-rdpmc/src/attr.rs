@@ -127,21 +127,22 @@ impl Attr {
         self.flag(FLAG_EXCLUDE_HV, exclude)
     }
 
-    /// Whether to exclude the idle task. No counter of a thread ever counts it.
+    /// Whether to exclude the idle task. Only counters of entire CPUs ([`Target::cpu`](crate::Target::cpu)) count it.
     #[must_use]
     pub fn exclude_idle(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_IDLE, exclude)
     }
 
-    /// Whether to exclude the host, and count only virtual machines. On arm64 it has no effect in a virtual machine.
+    /// Whether to exclude the host, and count only virtual machines.
     #[must_use]
     pub fn exclude_host(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HOST, exclude)
     }
 
-    /// Whether to exclude virtual machines that this thread runs. On arm64 hosts, linux switches the counters a little
-    /// before it enters a guest and a little after it leaves it: what happens in between is missing from counts of one
-    /// side (`Documentation/arch/arm64/perf.rst`, "Accuracy", linux 6.12).
+    /// Whether to exclude virtual machines that this thread runs. On arm64 hosts without VHE (see
+    /// [`exclude_hv`](Self::exclude_hv)), a count that includes the hypervisor then misses what the host does just
+    /// before and just after a guest runs (a blackout window; `Documentation/arch/arm64/perf.rst`, "Accuracy", linux
+    /// 6.12).
     #[must_use]
     pub fn exclude_guest(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_GUEST, exclude)

@@ -16,6 +16,7 @@ use crate::read::NoUserRead;
 use crate::reading::{Delta, Reading};
 use crate::region::Region;
 use crate::sys;
+use crate::target::Target;
 
 /// One event, counted on the thread that opened it, from when it was opened.
 ///
@@ -61,7 +62,9 @@ impl Counter {
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
         let machine = Machine::here();
-        let opened = open::open_each(attr, &machine, &mut sys::open)?;
+        let opened = open::open_each(attr, &Target::this_thread(), &machine, &mut |raw, target| {
+            sys::open_on(raw, target, None)
+        })?;
         let mut pmu_events = opened.into_iter().map(|opened| {
             let page = attr.maps(&opened.encoding);
             let cpus = opened.encoding.pmu.map(|pmu| machine.cpus(&pmu)).unwrap_or_default();

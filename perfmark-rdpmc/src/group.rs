@@ -11,6 +11,7 @@ use crate::reading::{CoreClock, Delta, Reading};
 use crate::sys::{
     self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP, IOC_RESET,
 };
+use crate::target::Target;
 
 /// Events of the calling thread that are counted as a unit, all during the same time.
 ///
@@ -54,8 +55,8 @@ pub struct GroupReading {
     /// Nanoseconds for which the group was enabled and on the PMU.
     pub running: u64,
     /// The number of resets of all members.
-    resets: u32,
-    has_stale_times: bool,
+    pub(crate) resets: u32,
+    pub(crate) has_stale_times: bool,
 }
 
 impl GroupReading {
@@ -80,24 +81,7 @@ impl Group {
     ///
     /// As [`Counter::open`]. For a group with more events than the PMU has counters, the error says how many fit.
     pub fn open(attrs: &[Attr]) -> Result<Self, Error> {
-        if attrs.len() > GROUP {
-            return Err(Error::refused(
-                "a group",
-                format!("it has {} events; at most {GROUP} are supported", attrs.len()),
-            ));
-        }
-        if let Some(attr) = attrs.iter().skip(1).find(|attr| attr.is_for_leaders()) {
-            return Err(Error::refused(
-                attr.to_string(),
-                "only the leader, the first event of a group, may be pinned or exclusive",
-            ));
-        }
-        if let Some(attr) = attrs.iter().find(|attr| attr.inherits() != attrs[0].inherits()) {
-            return Err(Error::refused(
-                attr.to_string(),
-                "either all events of a group inherit, or none does: linux refuses a mixed group (EINVAL)",
-            ));
-        }
+        check(attrs)?;
         let mut counters: Vec<Counter> = Vec::with_capacity(attrs.len());
         let mut ids = Vec::with_capacity(attrs.len());
         let mut pmu = None;
@@ -106,9 +90,6 @@ impl Group {
                 open_member(attr, counters.first(), &mut pmu).map_err(|error| too_big(attr, &counters, error))?;
             ids.push(counter.id()?);
             counters.push(counter);
-        }
-        if counters.is_empty() {
-            return Err(Error::refused("a group", "it has no events"));
         }
         let group = Self { counters, ids };
         // It was opened stopped, so that all events start together.
@@ -213,6 +194,29 @@ impl Group {
     }
 }
 
+/// What the kernel refuses of a group of these events, or ignores.
+pub(crate) fn check(attrs: &[Attr]) -> Result<(), Error> {
+    if attrs.is_empty() {
+        return Err(Error::refused("a group", "it has no events"));
+    }
+    if attrs.len() > GROUP {
+        return Err(Error::refused("a group", format!("it has {} events; at most {GROUP} are supported", attrs.len())));
+    }
+    if let Some(attr) = attrs.iter().skip(1).find(|attr| attr.is_for_leaders()) {
+        return Err(Error::refused(
+            attr.to_string(),
+            "only the leader, the first event of a group, may be pinned or exclusive",
+        ));
+    }
+    if let Some(attr) = attrs.iter().find(|attr| attr.inherits() != attrs[0].inherits()) {
+        return Err(Error::refused(
+            attr.to_string(),
+            "either all events of a group inherit, or none does: linux refuses a mixed group (EINVAL)",
+        ));
+    }
+    Ok(())
+}
+
 fn request(call: &str, counter: &Counter, request: u64, argument: u64) -> Result<(), Error> {
     let asked = counter.pmu_event().fd().and_then(|fd| sys::ioctl(fd, request, argument).map_err(Refusal::Os));
     asked.map_err(|refusal| refusal.explain(call, counter.event().to_string()))
@@ -229,19 +233,20 @@ impl Drop for Group {
 fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) -> Result<Counter, Error> {
     let leader_fd =
         leader.map(|leader| leader.pmu_event().fd().map_err(|refusal| leader.explain(refusal))).transpose()?;
-    let opened = open::open_member(attr, &Machine::here(), pmu.as_deref(), &mut |raw| {
-        let mut raw = raw.clone();
-        if leader.is_none() {
-            raw.read_format |= FORMAT_GROUP;
-            // Stopped until all are open. arm64 checks that a group fits only if an exec could start it
-            // (`validate_event` in drivers/perf/arm_pmu.c, linux 6.1).
-            raw.flags |= FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
-        } else {
-            // The leader determines whether the group is stopped.
-            raw.flags &= !(FLAG_DISABLED | FLAG_ENABLE_ON_EXEC);
-        }
-        sys::open_in_group(&raw, leader_fd)
-    })?;
+    let opened =
+        open::open_member(attr, &Target::this_thread(), &Machine::here(), pmu.as_deref(), &mut |raw, target| {
+            let mut raw = raw.clone();
+            if leader.is_none() {
+                raw.read_format |= FORMAT_GROUP;
+                // Stopped until all are open. arm64 checks that a group fits only if an exec could start it
+                // (`validate_event` in drivers/perf/arm_pmu.c, linux 6.1).
+                raw.flags |= FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
+            } else {
+                // The leader determines whether the group is stopped.
+                raw.flags &= !(FLAG_DISABLED | FLAG_ENABLE_ON_EXEC);
+            }
+            sys::open_on(&raw, target, leader_fd)
+        })?;
     if let Some(own) = opened.encoding.core_pmu() {
         *pmu = Some(own.into());
     }

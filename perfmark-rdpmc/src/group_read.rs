@@ -15,6 +15,7 @@ use crate::pmu_event::{PmuEvent, Refusal};
 use crate::reading::{Delta, Reading};
 use crate::region::Region;
 use crate::sys::{self, FORMAT_GROUP, TYPE_SOFTWARE, TYPE_TRACEPOINT};
+use crate::target::Target;
 
 /// The result of one `read(2)`: the values of the counters of a group. For perfmark's recorder only; not covered by
 /// this crate's stability promise.
@@ -147,10 +148,10 @@ fn join(attr: &Attr, leader: &Counter, format: u64) -> Result<Counter, Error> {
         return Err(no_ids(attr));
     }
     leader.disable()?;
-    let opened = open::open_member(attr, &Machine::here(), None, &mut |raw| {
+    let opened = open::open_member(attr, &Target::this_thread(), &Machine::here(), None, &mut |raw, target| {
         let mut raw = raw.clone();
         raw.read_format |= format;
-        sys::open_in_group(&raw, Some(fd))
+        sys::open_on(&raw, target, Some(fd))
     });
     if let Err(error) = leader.enable() {
         leader.give_up();

@@ -1,4 +1,4 @@
-//! Reads the calling thread's Linux performance counters in user space.
+//! Reads the calling thread's Linux performance counters in user space, and those of other targets by `read(2)`.
 //!
 //! `perf_event_open(2)` returns a descriptor. The first page mapped from it names the hardware counter that the event
 //! uses, and the value to add to that counter. A thread can therefore read its own counters with one instruction
@@ -108,6 +108,25 @@
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
+//! # Other threads, CPUs and cgroups
+//!
+//! A [`TargetCounter`] or a [`TargetGroup`] counts what a [`Target`] does: another thread or process, an entire CPU, or
+//! a cgroup. Each reading is a `read(2)`, by any thread:
+//!
+//! ```
+//! use perfmark_rdpmc::{Attr, Software, Target, TargetCounter};
+//!
+//! let mut child = std::process::Command::new("true").spawn()?;
+//! match TargetCounter::open(&Attr::new(Software::PageFaults), &Target::thread(child.id())) {
+//!     Ok(faults) => {
+//!         child.wait()?;
+//!         println!("{} page faults since the counter was opened", faults.read()?.value);
+//!     }
+//!     Err(why) => eprintln!("{why}"),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Samples
 //!
 //! Module [`sample`] takes samples of any of these events: where the program was, how it got there, which address it
@@ -179,6 +198,7 @@ extern crate self as libc;
 pub(crate) use sys::errno::*;
 
 mod error;
+mod target;
 mod arch;
 mod sys;
 mod machine;
@@ -191,6 +211,7 @@ mod read;
 mod reading;
 mod region;
 mod pmu_event;
+mod source;
 mod kinds;
 mod counter;
 pub mod sample;
@@ -200,6 +221,8 @@ mod counter_set;
 mod control;
 mod group;
 mod group_read;
+mod target_counter;
+mod target_group;
 pub mod clock;
 mod cost;
 pub mod support;
@@ -231,3 +254,6 @@ pub use region::Region;
 pub use support::{Support, support};
 #[cfg(perfmark_scripted)]
 pub use sys::script;
+pub use target::Target;
+pub use target_counter::TargetCounter;
+pub use target_group::TargetGroup;

@@ -15,6 +15,7 @@ pub struct Machine {
 
 /// The directory in which the kernel lists its PMUs.
 pub(crate) const DEVICES: &str = "sys/bus/event_source/devices";
+pub(crate) const ONLINE_CPUS: &str = "sys/devices/system/cpu/online";
 pub(crate) const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 const USER_ACCESS: &str = "proc/sys/kernel/perf_user_access";
 
@@ -93,7 +94,17 @@ impl Machine {
 
     /// The CPUs that a core PMU covers, from its file `cpus`; empty for a PMU that covers all.
     pub(crate) fn cpus(&self, pmu: &str) -> Vec<RangeInclusive<u32>> {
-        let list = self.text(Path::new(DEVICES).join(pmu).join("cpus")).unwrap_or_default();
+        self.cpu_list(&Path::new(DEVICES).join(pmu).join("cpus"))
+    }
+
+    /// The CPUs that are online.
+    pub(crate) fn online_cpus(&self) -> Vec<RangeInclusive<u32>> {
+        self.cpu_list(Path::new(ONLINE_CPUS))
+    }
+
+    /// The CPUs in a file, such as `0-3,8`.
+    fn cpu_list(&self, path: &Path) -> Vec<RangeInclusive<u32>> {
+        let list = self.text(path).unwrap_or_default();
         let range = |range: &str| {
             let (low, high) = range.split_once('-').unwrap_or((range, range));
             Some(low.parse().ok()?..=high.parse().ok()?)

@@ -3,11 +3,13 @@
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
 use crate::event::{CountedBy, Encoding, Kind};
-use crate::machine::{DEVICES, Machine, PARANOID};
-use crate::rights::Rights;
+use crate::machine::{DEVICES, Machine, ONLINE_CPUS, PARANOID};
+use crate::rights::{Rights, field};
 use crate::sys::{
-    self, Descriptor, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOINT,
+    self, Descriptor, FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE, FLAG_EXCLUDE_KERNEL,
+    FLAG_EXCLUDE_USER, PerfEventAttr, TYPE_BREAKPOINT, TYPE_TRACEPOINT,
 };
+use crate::target::{Target, Whose};
 
 /// arm64: `config1` bit 1 requests user access, bit 0 requests 64 bits (linux `Documentation/arch/arm64/perf.rst`).
 const ARM64_USER: u64 = 0b10;
@@ -24,17 +26,18 @@ pub(crate) struct Opened {
     pub(crate) encoding: Encoding,
 }
 
-/// Opens an event; returns errno if the kernel refuses it.
-pub(crate) type OpenEvent<'a> = &'a mut dyn FnMut(&PerfEventAttr) -> Result<Descriptor, i32>;
+/// Opens an event for a target; returns errno if the kernel refuses it.
+pub(crate) type OpenEvent<'a> = &'a mut dyn FnMut(&PerfEventAttr, &Target) -> Result<Descriptor, i32>;
 
 /// Opens the event as a member of a group. A group uses one core PMU: `pmu`, if another member already uses that one.
 pub(crate) fn open_member(
     attr: &Attr,
+    target: &Target,
     machine: &Machine,
     pmu: Option<&str>,
     open_event: OpenEvent<'_>,
 ) -> Result<Opened, Error> {
-    let mut requests = requests(attr, machine)?;
+    let mut requests = requests(attr, target, machine)?;
     let request = match requests.pop() {
         Some(one) if requests.is_empty() => one,
         _ => {
@@ -53,31 +56,68 @@ pub(crate) fn open_member(
                  of several core PMUs in one group (EINVAL); open a group for each PMU"
             ),
         )),
-        _ => open_one(attr, request, machine, open_event),
+        _ => open_one(attr, request, target, machine, open_event),
     }
 }
 
-/// Opens the event on every PMU of `machine` that counts it, with `open_event`. If one fails, none stays open.
-pub(crate) fn open_each(attr: &Attr, machine: &Machine, open_event: OpenEvent<'_>) -> Result<Vec<Opened>, Error> {
-    requests(attr, machine)?.into_iter().map(|request| open_one(attr, request, machine, open_event)).collect()
+/// Opens the event on every PMU of `machine` that counts it for the target, with `open_event`. If one fails, none stays
+/// open.
+pub(crate) fn open_each(
+    attr: &Attr,
+    target: &Target,
+    machine: &Machine,
+    open_event: OpenEvent<'_>,
+) -> Result<Vec<Opened>, Error> {
+    let requests = requests(attr, target, machine)?;
+    requests.into_iter().map(|request| open_one(attr, request, target, machine, open_event)).collect()
 }
 
-fn requests(attr: &Attr, machine: &Machine) -> Result<Vec<Request>, Error> {
-    match attr.encode(machine) {
-        // An unknown name is an error on every target.
-        Err(error) if error.is_unknown_name() => Err(error),
-        _ if !sys::SUPPORTED => Err(Error::unsupported(attr.to_string())),
-        requests => requests,
+/// At least one request.
+fn requests(attr: &Attr, target: &Target, machine: &Machine) -> Result<Vec<Request>, Error> {
+    let mut requests = match attr.encode(machine) {
+        // An unknown name is an error on every platform.
+        Err(error) if error.is_unknown_name() => return Err(error),
+        _ if !sys::SUPPORTED => return Err(Error::unsupported(attr.to_string())),
+        requests => requests?,
+    };
+    if let Some(cpu) = target.cpu.filter(|_| requests.len() > 1) {
+        let covers = |pmu: &String| machine.cpus(pmu).iter().any(|cpus| cpus.contains(&cpu));
+        requests.retain(|request| request.encoding.pmu.as_ref().is_none_or(covers));
+        if requests.is_empty() {
+            return Err(Error::refused(attr.to_string(), format!("no PMU of this machine counts it on CPU {cpu}")));
+        }
     }
+    if requests.is_empty() {
+        return Err(Error::refused(attr.to_string(), "no PMU of this machine counts it"));
+    }
+    Ok(requests)
 }
 
-fn open_one(attr: &Attr, request: Request, machine: &Machine, open_event: OpenEvent<'_>) -> Result<Opened, Error> {
+/// An event that counts nothing and requires no permission.
+fn user_mode_dummy() -> PerfEventAttr {
+    PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV)
+}
+
+const EXCLUDE_MODES: u64 = FLAG_EXCLUDE_USER
+    | FLAG_EXCLUDE_KERNEL
+    | FLAG_EXCLUDE_HV
+    | FLAG_EXCLUDE_IDLE
+    | FLAG_EXCLUDE_HOST
+    | FLAG_EXCLUDE_GUEST;
+
+fn open_one(
+    attr: &Attr,
+    request: Request,
+    target: &Target,
+    machine: &Machine,
+    open_event: OpenEvent<'_>,
+) -> Result<Opened, Error> {
     let mut raw = request.attr();
     let config1 = raw.config1;
     let mut refusal = None;
     for &access in user_access_requests(attr, &request.encoding) {
         raw.config1 = config1 | access;
-        match open_event(&raw) {
+        match open_event(&raw, target) {
             Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
             // The last request asks for the least. Its errno concerns the event, not the way of reading.
             Err(errno) => refusal = Some(errno),
@@ -87,7 +127,7 @@ fn open_one(attr: &Attr, request: Request, machine: &Machine, open_event: OpenEv
         }
     }
     let errno = refusal.unwrap_or(libc::EINVAL);
-    let refused = Refused { attr, raw: &raw, encoding: &request.encoding, machine };
+    let refused = Refused { attr, raw: &raw, encoding: &request.encoding, target, machine };
     Err(Error::os(errno, "perf_event_open", attr.to_string(), &refused.explain(errno, open_event)))
 }
 
@@ -110,6 +150,7 @@ struct Refused<'a> {
     attr: &'a Attr,
     raw: &'a PerfEventAttr,
     encoding: &'a Encoding,
+    target: &'a Target,
     machine: &'a Machine,
 }
 
@@ -128,6 +169,9 @@ impl Refused<'_> {
     fn explain(&self, errno: i32, open_event: OpenEvent<'_>) -> String {
         if let Some(why) = exhausted(errno) {
             return why.into();
+        }
+        if let Some(why) = self.explain_target(errno, open_event) {
+            return why;
         }
         let is_core = self.encoding.counted_by != CountedBy::Kernel;
         let pmus = || self.machine.names(DEVICES).and_then(|_| self.machine.core_pmus());
@@ -149,7 +193,7 @@ impl Refused<'_> {
             }
             libc::EACCES | libc::EPERM => return self.explain_rights(errno, open_event),
             libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (common in containers)",
-            libc::EINVAL => return self.explain_malformed(),
+            libc::EINVAL => return self.explain_malformed(open_event),
             libc::ENODEV => {
                 "this CPU lacks a feature that the event requires, or the PMU that counts it no longer exists"
             }
@@ -167,6 +211,69 @@ impl Refused<'_> {
             _ => "see perf_event_open(2)",
         };
         why.into()
+    }
+
+    /// The cause, if the kernel refuses every event of the target.
+    fn explain_target(&self, errno: i32, open_event: OpenEvent<'_>) -> Option<String> {
+        let Target { whose, cpu } = self.target;
+        let is_this_thread = self.target.is_caller() && cpu.is_none();
+        if is_this_thread || open_event(&user_mode_dummy(), self.target).err() != Some(errno) {
+            return None;
+        }
+        let online = self.machine.online_cpus();
+        let is_online = |cpu| online.is_empty() || online.iter().any(|online| online.contains(&cpu));
+        match (errno, whose) {
+            (libc::EINVAL | libc::ENODEV, _) if cpu.is_some_and(|cpu| !is_online(cpu)) => {
+                let (cpu, online) = (cpu.unwrap_or_default(), self.machine.text(ONLINE_CPUS).unwrap_or_default());
+                Some(format!("there is no CPU {cpu}, or it is offline; online are {online}"))
+            }
+            (libc::ESRCH, Whose::Thread(tid)) => Some(format!("there is no thread {tid}; it may have ended")),
+            (libc::EBADF, Whose::Cgroup(path, _)) => {
+                Some(format!("{} is not the directory of a cgroup", path.display()))
+            }
+            (libc::ENOENT, Whose::Cgroup(path, _)) => Some(format!(
+                "{} does not have the controller perf_event; with cgroups of version 1, use that controller's \
+                 hierarchy; with version 2, enable any controller for it (`echo +pids >cgroup.subtree_control` in its \
+                 parent)",
+                path.display()
+            )),
+            (libc::EINVAL, Whose::Cgroup(..)) => Some("this kernel counts no cgroups (CONFIG_CGROUP_PERF)".into()),
+            (libc::EACCES | libc::EPERM, _) if open_event(&user_mode_dummy(), &Target::this_thread()).is_ok() => {
+                Some(self.explain_rights_on_target())
+            }
+            _ => None,
+        }
+    }
+
+    /// Events of the calling thread open, and events of the target do not.
+    fn explain_rights_on_target(&self) -> String {
+        let rights = Rights::of(self.machine);
+        let (level, namespace) = (rights.level(), rights.namespace());
+        let what = match &self.target.whose {
+            // `perfmon_capable` is sufficient for every target.
+            _ if rights.perfmon() => return FILTER.into(),
+            Whose::Thread(tid) => {
+                let user = |process: &str| {
+                    let status = self.machine.text(format!("proc/{process}/status")).unwrap_or_default();
+                    field(&status, "Uid").and_then(|ids| ids.split_whitespace().next()?.parse::<u32>().ok())
+                };
+                let whose = match (user(&tid.to_string()), user("self")) {
+                    (Some(its), Some(own)) if its != own => format!("belongs to user {its}, and this process to {own}"),
+                    _ => "may not be inspected by this process (as for ptrace(2): it cannot be dumped)".into(),
+                };
+                return format!(
+                    "thread {tid} {whose}; counting it requires CAP_PERFMON (CAP_SYS_PTRACE before linux 5.8) at \
+                     every level of kernel.perf_event_paranoid{namespace}"
+                );
+            }
+            Whose::Everyone => "an entire CPU",
+            Whose::Cgroup(..) => "a cgroup",
+            Whose::Caller => return FILTER.into(),
+        };
+        if rights.paranoid.is_some_and(|level| level <= 0) {
+            return format!("{level}, which allows it: {FILTER}");
+        }
+        format!("{level}: counting {what} requires CAP_PERFMON, or level 0{namespace}")
     }
 
     /// Older kernels reject nonzero fields beyond the end of their own structure (`perf_copy_attr`), so the last
@@ -207,8 +314,7 @@ impl Refused<'_> {
         }
         // Above level 2 kernels differ. Opening a user-mode event that counts nothing shows what this kernel does.
         if rights.refuses_all() {
-            rights
-                .note_user_mode_opens(open_event(&PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV)).is_ok());
+            rights.note_user_mode_opens(open_event(&user_mode_dummy(), &Target::this_thread()).is_ok());
         }
         let (level, namespace) = (rights.level(), rights.namespace());
         match encoding.pmu.as_deref() {
@@ -244,16 +350,23 @@ impl Refused<'_> {
         }
     }
 
-    fn explain_malformed(&self) -> String {
+    fn explain_malformed(&self, open_event: OpenEvent<'_>) -> String {
         let encoding = self.encoding;
-        if let Some(pmu) = &encoding.pmu
-            && let Some(cpus) = self.machine.cpumask(pmu)
-        {
-            return format!(
-                "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count for \
-                 entire CPUs or sockets, never for one thread, and many cannot exclude a mode (then count all modes: \
-                 :ukh after the name, Attr::kernel(true))"
-            );
+        if let Some(pmu) = &encoding.pmu {
+            let of_all_modes = PerfEventAttr { flags: self.raw.flags & !EXCLUDE_MODES, ..self.raw.clone() };
+            if of_all_modes.flags != self.raw.flags && open_event(&of_all_modes, self.target).is_ok() {
+                return format!(
+                    "the PMU {pmu} cannot exclude a mode; count all modes (:ukh after the name, Attr::kernel(true))"
+                );
+            }
+            if !self.target.is_whole_cpu()
+                && let Some(cpus) = self.machine.cpumask(pmu)
+            {
+                return format!(
+                    "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count \
+                     for entire CPUs or sockets, never for one thread; open it on one of them (Target::cpu)"
+                );
+            }
         }
         let why = match self.attr.event().kind() {
             Kind::Breakpoint(_) => MALFORMED_BREAKPOINT,

@@ -50,13 +50,19 @@ fn attr(text: &str) -> Attr {
 
 /// The error if the kernel answers `errno`. `dummy` is its answer for an event that counts nothing.
 fn message(attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> String {
-    let answer = |raw: &PerfEventAttr| match dummy {
+    message_on(&Target::this_thread(), attr, machine, errno, dummy)
+}
+
+/// The same for a target, whose events the kernel all refuses in the same way.
+fn message_on(target: &Target, attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> String {
+    let answer = |raw: &PerfEventAttr, on: &Target| match dummy {
+        _ if !on.is_caller() => Err(errno),
         Ok(()) if raw.config == sys::COUNT_SW_DUMMY && raw.kind == sys::TYPE_SOFTWARE => {
             Ok(fs::File::open("/dev/null").expect("there").into())
         }
         _ => Err(errno),
     };
-    let error = open_each(attr, machine, &mut { answer }).expect_err("refused");
+    let error = open_each(attr, target, machine, &mut { answer }).expect_err("refused");
     assert_eq!(error.errno(), Some(errno));
     error.to_string()
 }
@@ -127,6 +133,76 @@ fn a_pmu_that_counts_whole_cpus_is_named_with_its_cpus() {
 }
 
 #[test]
+fn a_target_that_is_refused_is_named_with_what_it_requires() {
+    let files = Files::new("targets", "2\n", false, FIRST_NAMESPACE);
+    let machine = files.machine();
+    for (path, text) in [
+        (ONLINE_CPUS, "0-3\n"),
+        ("proc/self/status", "Uid:\t65534\t65534\t65534\t65534\nCapEff:\t0000000000000000\n"),
+        ("proc/12/status", "Name:\tother\nUid:\t1000\t1000\t1000\t1000\n"),
+        ("proc/13/status", "Name:\tsame\nUid:\t65534\t65534\t65534\t65534\n"),
+    ] {
+        let file = machine.path(path);
+        fs::create_dir_all(file.parent().expect("below the root")).expect("writable");
+        fs::write(file, text).expect("writable");
+    }
+    let of = |target: &Target, errno| message_on(target, &attr("page-faults"), &machine, errno, Ok(()));
+    let other = of(&Target::thread(12), libc::EACCES);
+    assert!(other.contains("thread 12 belongs to user 1000, and this process to 65534"), "{other}");
+    assert!(other.contains("CAP_PERFMON") && !other.contains("seccomp"), "{other}");
+    let same = of(&Target::thread(13), libc::EACCES);
+    assert!(same.contains("cannot be dumped"), "{same}");
+    assert!(of(&Target::thread(14), libc::ESRCH).contains("no thread 14"));
+    let cpu = of(&Target::cpu(0), libc::EACCES);
+    assert!(cpu.contains("is 2: counting an entire CPU requires CAP_PERFMON, or level 0"), "{cpu}");
+    for target in [Target::cpu(4), Target::thread(13).on_cpu(4)] {
+        for errno in [libc::EINVAL, libc::ENODEV] {
+            let missing = of(&target, errno);
+            assert!(missing.contains("there is no CPU 4, or it is offline; online are 0-3"), "{missing}");
+        }
+    }
+    let directory = std::env::temp_dir();
+    let cgroup = Target::cgroup(&directory, 0).expect("readable");
+    assert!(of(&cgroup, libc::EACCES).contains("counting a cgroup requires CAP_PERFMON, or level 0"));
+    assert!(of(&cgroup, libc::EBADF).contains(&format!("{} is not the directory of a cgroup", directory.display())));
+    assert!(of(&cgroup, libc::ENOENT).contains("does not have the controller perf_event"));
+    let none = Target::cgroup("/nonexistent/cgroup", 0).expect_err("missing").to_string();
+    assert!(none.starts_with("/nonexistent/cgroup: open failed with ENOENT: there is no such cgroup"), "{none}");
+}
+
+#[test]
+fn a_pmu_that_cannot_exclude_a_mode_says_so() {
+    let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & EXCLUDE_MODES {
+        excluded if excluded == 0 || raw.kind == sys::TYPE_SOFTWARE => {
+            Ok(fs::File::open("/dev/null").expect("there").into())
+        }
+        _ => Err(libc::EINVAL),
+    };
+    let machine = Machine::fixture("skylake-server");
+    let mut open = |text| open_each(&attr(text), &Target::cpu(0), &machine, &mut answer);
+    let error = open("uncore_imc_0/clockticks/").expect_err("excludes modes").to_string();
+    assert!(error.contains("the PMU uncore_imc_0 cannot exclude a mode; count all modes (:ukh"), "{error}");
+    assert!(open("uncore_imc_0/clockticks/ukh").is_ok());
+}
+
+#[test]
+fn a_cpu_of_one_kind_of_core_needs_only_that_kinds_pmu() {
+    let machine = Machine::fixture("alder-lake");
+    let mut opened = Vec::new();
+    for cpu in [0, 16, 99] {
+        let mut open = |raw: &PerfEventAttr, _: &Target| {
+            opened.push((cpu, raw.config >> 32));
+            Ok(fs::File::open("/dev/null").expect("there").into())
+        };
+        match open_each(&attr("cycles"), &Target::cpu(cpu), &machine, &mut open) {
+            Ok(events) => assert_eq!(events.len(), 1),
+            Err(error) => assert!(error.to_string().contains("counts it on CPU 99"), "{error}"),
+        }
+    }
+    assert_eq!(opened, [(0, 4), (16, 8)], "cpu_core is 4, cpu_atom is 8");
+}
+
+#[test]
 fn each_documented_errno_has_its_cause() {
     let of = |text, errno| message(&attr(text), &Machine::fixture("alder-lake"), errno, Ok(()));
     let mixed = of("uprobe/path=/bin/true,offset=1/", libc::EINTR);
@@ -159,26 +235,35 @@ fn e2big_names_the_field_that_is_set() {
 #[test]
 fn a_group_on_two_kinds_of_core_is_refused_without_asking_the_kernel() {
     let mut requests = 0;
-    let mut open_event = |_: &PerfEventAttr| {
+    let mut open_event = |_: &PerfEventAttr, _: &Target| {
         requests += 1;
         Err(libc::EINVAL)
     };
     let machine = Machine::fixture("alder-lake");
     for event in ["cpu_atom/instructions/", "cpu_atom/event=0xc0/", "8:0xc0", "0:0x800000001"] {
-        let error =
-            open_member(&attr(event), &machine, Some("cpu_core"), &mut open_event).expect_err("mixed").to_string();
+        let error = open_member(&attr(event), &Target::this_thread(), &machine, Some("cpu_core"), &mut open_event)
+            .expect_err("mixed")
+            .to_string();
         assert!(error.contains("on the PMU cpu_atom") && error.contains("are on cpu_core"), "{error}");
     }
-    let error = open_member(&attr("cycles"), &machine, None, &mut open_event).expect_err("on both").to_string();
+    let error = open_member(&attr("cycles"), &Target::this_thread(), &machine, None, &mut open_event)
+        .expect_err("on both")
+        .to_string();
     assert!(error.contains("several kinds of core"), "{error}");
     for (event, pmu) in
         [("cpu_core/event=0xc0/", "cpu_core"), ("page-faults", "cpu_core"), ("cpu_core/slots/", "cpu_core")]
     {
-        let error = open_member(&attr(event), &machine, Some(pmu), &mut open_event).expect_err("as answered");
+        let error = open_member(&attr(event), &Target::this_thread(), &machine, Some(pmu), &mut open_event)
+            .expect_err("as answered");
         assert_eq!(error.errno(), Some(libc::EINVAL), "the kernel is asked for {event}");
     }
-    let single =
-        open_member(&attr("cpu/event=0xc0/"), &Machine::fixture("skylake-server"), Some("cpu"), &mut open_event);
+    let single = open_member(
+        &attr("cpu/event=0xc0/"),
+        &Target::this_thread(),
+        &Machine::fixture("skylake-server"),
+        Some("cpu"),
+        &mut open_event,
+    );
     assert_eq!(single.expect_err("as answered").errno(), Some(libc::EINVAL));
     assert!(requests >= 4);
 }

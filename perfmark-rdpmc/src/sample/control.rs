@@ -3,9 +3,9 @@
 use std::ffi::CString;
 
 use super::ring::Ring;
-use super::source::Source;
 use crate::error::Error;
 use crate::pmu_event::Refusal;
+use crate::source::Source;
 use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
 
 impl Ring {

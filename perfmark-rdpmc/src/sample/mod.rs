@@ -62,11 +62,11 @@ mod record;
 mod parameters;
 mod sampler;
 mod refusal;
-mod source;
 mod ring;
 mod reader;
 mod control;
 
+pub use crate::source::Count;
 pub use flags::{Branches, Content, Records};
 pub use parameters::{AuxAction, Clock};
 pub use reader::{Reader, wait, wait_or_wake};
@@ -77,4 +77,3 @@ pub use record::{
 };
 pub use ring::Ring;
 pub use sampler::Sampler;
-pub use source::Count;

@@ -34,7 +34,7 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
     if sampler.attr.inherits() && sampler.target.cpu.is_none() {
         return Some(
             "it inherits, and linux does not map the ring of an event that inherits and is not bound to a CPU \
-             (EINVAL); open one for each CPU (Sampler::cpu), or one for each thread"
+             (EINVAL); open one for each CPU (Target::on_cpu), or one for each thread"
                 .into(),
         );
     }
@@ -92,7 +92,6 @@ pub(super) fn opening(sampler: &Sampler, errno: i32, machine: &Machine) -> Optio
                 "call chains of {entries} entries are longer than kernel.perf_event_max_stack allows, {limit}"
             ))
         }
-        libc::ESRCH => Some("there is no thread with this number; it may have ended".into()),
         _ => None,
     }
 }

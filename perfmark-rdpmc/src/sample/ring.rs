@@ -7,15 +7,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::record::Layout;
 use super::refusal;
 use super::sampler::Sampler;
-use super::source::{Count, Source};
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
 use crate::pmu_event::Refusal;
-use crate::sys::{
-    self, AuxMapping, Descriptor, FORMAT_LOST, IOC_ENABLE, IOC_ID, IOC_SET_OUTPUT, PerfEventAttr, RingMapping, Target,
-};
+use crate::source::{Count, Source};
+use crate::sys::{self, AuxMapping, Descriptor, FORMAT_LOST, IOC_ENABLE, IOC_SET_OUTPUT, PerfEventAttr, RingMapping};
+use crate::target::Target;
 
 /// An event that is sampled on one thread, and the ring to which the kernel writes its records.
 ///
@@ -77,7 +76,7 @@ impl Sampler {
             added: Vec::new(),
             sources: events.sources,
             members: events.members,
-            target: self.target,
+            target: self.target.clone(),
             layout: events.layout,
             is_overwritten: self.is_overwritten,
             name,
@@ -121,10 +120,10 @@ impl Events {
         let Some(first) = opened.first() else {
             return Err(Error::refused(sampler.name(), "no PMU of this machine counts it"));
         };
-        let mut open_event = |raw: &PerfEventAttr| sys::open_on(raw, sampler.target, Some(&first.fd));
+        let mut open_event = |raw: &PerfEventAttr, target: &Target| sys::open_on(raw, target, Some(&first.fd));
         let mut open_member = |attr: &Attr| {
             let attr = attr.clone().user_reads(false);
-            open::open_member(&attr, &machine, first.encoding.core_pmu(), &mut open_event)
+            open::open_member(&attr, &sampler.target, &machine, first.encoding.core_pmu(), &mut open_event)
         };
         let members: Vec<Opened> = sampler.members.iter().map(&mut open_member).collect::<Result<_, _>>()?;
         let sources = |opened: Vec<Opened>| opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
@@ -138,15 +137,15 @@ fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, La
     loop {
         let attr = sampler.attr.clone().with_ring(layout.read_format).disabled(true);
         let mut culprit = None;
-        let mut open_event = |raw: &PerfEventAttr| {
-            let open = |raw: &PerfEventAttr| sys::open_on(raw, sampler.target, None);
+        let mut open_event = |raw: &PerfEventAttr, target: &Target| {
+            let open = |raw: &PerfEventAttr| sys::open_on(raw, target, None);
             open(raw).inspect_err(|&errno| {
                 if matches!(errno, libc::EINVAL | libc::EOPNOTSUPP | libc::EACCES) {
                     culprit = refusal::culprit(raw, errno, |raw| open(raw).is_ok()).or(culprit.take());
                 }
             })
         };
-        let error = match open::open_each(&attr, machine, &mut open_event) {
+        let error = match open::open_each(&attr, &sampler.target, machine, &mut open_event) {
             Ok(opened) => return Ok((opened, layout)),
             Err(error) => error,
         };
@@ -170,7 +169,7 @@ impl Ring {
         set_output.map_err(|refusal| refusal.explain("ioctl(SET_OUTPUT)", sampler.name()))?;
         for source in &mut self.sources[first..] {
             if let Some(signal) = sampler.signal {
-                let sent = source.send_signal(signal, sampler.target.thread);
+                let sent = source.send_signal(signal, sampler.target.tid());
                 sent.map_err(|refusal| refusal.explain("fcntl(F_SETSIG)", sampler.name()))?;
             }
             if !sampler.attr.is_disabled() {
@@ -189,7 +188,7 @@ impl Ring {
     ///
     /// As [`Sampler::open`], and if its records have another [layout](Layout).
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
-        let sampler = Sampler { target: self.target, ..sampler.clone() };
+        let sampler = Sampler { target: self.target.clone(), ..sampler.clone() };
         let events = Events::open(&sampler)?;
         if events.layout != self.layout {
             let why = "its records have another layout than the ring's other records, so they could not be read; \
@@ -211,9 +210,7 @@ impl Ring {
 
     /// The kernel's id of one of the ring's events.
     pub(super) fn id_of(&self, source: usize) -> Result<u64, Error> {
-        let mut id = 0;
-        let known = self.sources[source].ioctl_pointer(IOC_ID, &mut id);
-        known.map(|()| id).map_err(|refusal| refusal.explain("ioctl(ID)", self.name.clone()))
+        self.sources[source].id().map_err(|refusal| refusal.explain("ioctl(ID)", self.name.clone()))
     }
 
     /// How far the kernel has written: the position after the newest record. It only grows, except in a ring that is
@@ -297,7 +294,8 @@ impl Ring {
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {
         let mut sum = Count::default();
         for source in sources {
-            let count = source.count(&self.layout).map_err(|refusal| refusal.explain("read", self.name.clone()))?;
+            let count =
+                source.count(self.layout.read_format).map_err(|refusal| refusal.explain("read", self.name.clone()))?;
             sum.value = sum.value.wrapping_add(count.value);
             // Enabled on all kinds of core at once, and running on one at a time.
             sum.enabled = sum.enabled.max(count.enabled);

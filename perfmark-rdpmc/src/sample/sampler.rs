@@ -9,8 +9,9 @@ use crate::sys::{
     COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER, FLAG_FREQ,
     FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID, FLAG_WATERMARK,
     FLAG_WRITE_BACKWARD, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
-    TYPE_SOFTWARE, Target,
+    TYPE_SOFTWARE,
 };
+use crate::target::Target;
 
 /// An event that is sampled, what its samples contain, and which other records are written.
 ///
@@ -239,17 +240,11 @@ impl Sampler {
         self.field(Field::AuxAction, action as u64)
     }
 
-    /// Samples another thread of this process instead of the calling one. Linux also allows threads of other processes
-    /// that the caller may trace.
+    /// Samples another thread instead of the calling one, or an entire CPU, or a cgroup. With [`Attr::inherit`], it
+    /// must be [on one CPU](Target::on_cpu).
     #[must_use]
-    pub fn thread(self, tid: u32) -> Self {
-        Self { target: Target { thread: Some(tid), ..self.target }, ..self }
-    }
-
-    /// Samples the thread only while it is on that CPU, which [`Attr::inherit`] requires.
-    #[must_use]
-    pub fn cpu(self, cpu: u32) -> Self {
-        Self { target: Target { cpu: Some(cpu), ..self.target }, ..self }
+    pub fn target(self, target: Target) -> Self {
+        Self { target, ..self }
     }
 
     /// Sends `signal` to the sampled thread for each sample (`fcntl(2)`, `F_SETSIG`). Its handler learns of the ring's
@@ -274,7 +269,7 @@ impl Sampler {
     }
 
     /// Whether threads that the sampled thread creates from now on are sampled as well, but not new processes (linux
-    /// 5.13). Requires a [`cpu`](Self::cpu).
+    /// 5.13). Requires a [target on one CPU](Target::on_cpu).
     #[must_use]
     pub fn inherit_thread(mut self, inherit: bool) -> Self {
         self.attr = self.attr.inherit(inherit);

@@ -228,13 +228,6 @@ pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
 pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
-/// What the kernel opens an event for: which thread, or the calling one; and on which CPU, or any.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Target {
-    pub(crate) thread: Option<u32>,
-    pub(crate) cpu: Option<u32>,
-}
-
 /// The result of read(2) for an event with both times and its id in its read format.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

@@ -8,7 +8,8 @@ use std::io::PipeReader;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 pub(crate) use self::no_emulator::EmulatedPage;
-use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage, Target};
+use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage};
+use crate::target::Target;
 
 pub(crate) const SUPPORTED: bool = false;
 
@@ -32,7 +33,7 @@ pub(crate) fn open_in_group(_: &PerfEventAttr, _: Option<&Descriptor>) -> Result
     Err(libc::ENOSYS)
 }
 
-pub(crate) fn open_on(_: &PerfEventAttr, _: Target, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
+pub(crate) fn open_on(_: &PerfEventAttr, _: &Target, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)
 }
 

@@ -105,14 +105,18 @@ pub(crate) fn mount_tracefs() -> Result<(), String> {
     if std::path::Path::new("/sys/kernel/tracing/events").exists() {
         return Ok(());
     }
-    let (root, none, tracefs, directory): (&CStr, &CStr, &CStr, &CStr) =
-        (c"/", c"none", c"tracefs", c"/sys/kernel/tracing");
-    // SAFETY: all texts are static. From the first call on, the thread has its own mount namespace.
+    mount(c"tracefs", c"/sys/kernel/tracing")
+}
+
+/// Mounts a kernel's file system, only for this thread and its children.
+pub(crate) fn mount(kind: &CStr, directory: &CStr) -> Result<(), String> {
+    let (root, none): (&CStr, &CStr) = (c"/", c"none");
+    // SAFETY: all texts live. From the first call on, the thread has its own mount namespace.
     unsafe {
         check("unshare", libc::unshare(libc::CLONE_NEWNS))?;
         let private = libc::MS_REC | libc::MS_PRIVATE;
         check("mount", libc::mount(none.as_ptr(), root.as_ptr(), ptr::null(), private, ptr::null()))?;
-        check("mount tracefs", libc::mount(none.as_ptr(), directory.as_ptr(), tracefs.as_ptr(), 0, ptr::null()))
+        check("mount", libc::mount(none.as_ptr(), directory.as_ptr(), kind.as_ptr(), 0, ptr::null()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use perfmark_rdpmc::sample::{Branches, Content, Records, Ring, Sampler};
 use perfmark_rdpmc::support::LockedMemory;
-use perfmark_rdpmc::{Attr, OffCpu, Software, support};
+use perfmark_rdpmc::{Attr, OffCpu, Software, Target, support};
 
 use super::open;
 
@@ -29,13 +29,13 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     contains(&refused(&faults().aux_pages(3)), &["power of two", "not 3"]);
     contains(&refused(&faults().period(0)), &["a period of 0"]);
     let inherits = Sampler::new(Attr::new(Software::PageFaults).inherit(true));
-    contains(&refused(&inherits), &["inherits", "Sampler::cpu"]);
+    contains(&refused(&inherits), &["inherits", "Target::on_cpu"]);
     contains(&refused(&faults().overwrite(true).aux_pages(1)), &["AUX area"]);
     let fast = Sampler::new(Attr::new(Software::TaskClock)).frequency(100_000_000);
     contains(&refused(&fast), &["EINVAL", "100000000 samples a second", "kernel.perf_event_max_sample_rate"]);
     let deep = faults().content(Content::CALLCHAIN).max_stack(60_000);
     contains(&refused(&deep), &["EOVERFLOW", "60000 entries", "kernel.perf_event_max_stack"]);
-    contains(&refused(&faults().thread(0x3fff_ffff)), &["ESRCH", "no thread"]);
+    contains(&refused(&faults().target(Target::thread(0x3fff_ffff))), &["ESRCH", "no thread"]);
     let branches = faults().branches(Branches::ANY | Branches::USER);
     contains(&refused(&branches), &["EOPNOTSUPP", "does not support samples that contain BRANCHES", "leave it out"]);
     contains(&refused(&faults().aux_pages(1)), &["mmap failed with EOPNOTSUPP", "no AUX area"]);
@@ -73,7 +73,7 @@ pub(super) fn unprivileged_requests_are_allowed() {
     for content in [Content::CGROUP, Content::DATA_PAGE_SIZE, Content::CODE_PAGE_SIZE, Content::WEIGHT_PARTS] {
         drop(open(&faults().content(content)));
     }
-    drop(open(&faults().inherit_thread(true).cpu(0)));
+    drop(open(&faults().inherit_thread(true).target(Target::this_thread().on_cpu(0))));
     drop(open(&faults().remove_on_exec(true)));
     drop(open(&Sampler::new(Attr::new(Software::TaskClock).precise_ip(2)).frequency(997)));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use perfmark_rdpmc::sample::{Ring, Sampler};
-use perfmark_rdpmc::{Attr, Software};
+use perfmark_rdpmc::{Attr, Software, Target};
 
 use super::faults::{addresses, touch};
 use super::{gettid, open};
@@ -44,7 +44,7 @@ fn sampled_elsewhere(sampler: impl Fn(Sampler) -> Sampler, faults: usize) -> (Ri
     });
     let tid = receiver.recv().expect("sent");
     let faults = Sampler::new(Attr::new(Software::PageFaults)).content(perfmark_rdpmc::sample::Content::ADDRESS);
-    let ring = open(&sampler(faults.thread(tid)));
+    let ring = open(&sampler(faults.target(Target::thread(tid))));
     go.send(()).expect("received");
     thread.join().expect("does not panic");
     (ring, tid)

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use perfmark_rdpmc::Target;
 use perfmark_rdpmc::sample::{Body, Clock, Content, Records, Ring, Sampler, Switch};
 
 use super::{gettid, open, process};
@@ -103,7 +104,7 @@ pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
     let tid = receiver.recv().expect("sent");
     // So that at least its return to a CPU is recorded.
     process::until_blocked(tid, libc::SYS_futex);
-    let ring = open(&switches().thread(tid).records(Records::TASK | Records::COMM));
+    let ring = open(&switches().target(Target::thread(tid)).records(Records::TASK | Records::COMM));
     assert!(!ring.has_ended());
     go.send(()).expect("received");
     other.join().expect("does not panic");

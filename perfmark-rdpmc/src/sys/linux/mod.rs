@@ -16,8 +16,9 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
-use super::abi::{PerfEventAttr, ReadFormat, Target};
+use super::abi::{PerfEventAttr, ReadFormat};
 use crate::arch::system_call;
+use crate::target::{Target, Whose};
 pub(crate) use emulated::EmulatedPage;
 pub(crate) use fork::{Descriptor, Mapping, generation, page_size};
 use identity::Identity;
@@ -36,24 +37,29 @@ pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
 
 /// As [`open`], as a member of the leader's group.
 pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
-    open_on(attr, Target::default(), leader)
+    open_on(attr, &Target::default(), leader)
 }
 
-/// As [`open_in_group`], on another thread or on one CPU.
-pub(crate) fn open_on(attr: &PerfEventAttr, on: Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
+/// As [`open_in_group`], for that target.
+pub(crate) fn open_on(attr: &PerfEventAttr, target: &Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
+    const PERF_FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
     let number = |of: u32| libc::c_int::try_from(of).map_err(|_| libc::EINVAL);
-    let thread = on.thread.map_or(Ok(0), number)?;
-    let cpu = on.cpu.map_or(Ok(-1), number)?;
+    let cpu = target.cpu.map_or(Ok(-1), number)?;
+    let (pid, flags) = match &target.whose {
+        Whose::Caller => (0, 0),
+        Whose::Thread(tid) => (number(*tid)?, 0),
+        Whose::Everyone => (-1, 0),
+        Whose::Cgroup(_, directory) => (directory.as_raw_fd(), PERF_FLAG_PID_CGROUP),
+    };
+    let flags = flags | PERF_FLAG_FD_CLOEXEC;
     let group = leader.map_or(-1, Descriptor::number);
     // The kernel writes the size that it supports into a structure that is too large for it.
     let mut attr = attr.clone();
     // All signals are blocked, so no handler interrupts it.
     Descriptor::open(|| {
         // SAFETY: `attr` is a live structure whose `size` field holds its size.
-        let fd = unsafe {
-            libc::syscall(libc::SYS_perf_event_open, &raw mut attr, thread, cpu, group, PERF_FLAG_FD_CLOEXEC)
-        };
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw mut attr, pid, cpu, group, flags) };
         match RawFd::try_from(fd) {
             Ok(fd @ 0..) => {
                 let identity = Identity::of_new(fd);

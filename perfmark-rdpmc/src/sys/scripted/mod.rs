@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use self::no_emulator::EmulatedPage;
-use super::abi::{IOC_ID, MmapPage, PerfEventAttr, ReadFormat, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE, Target};
+use super::abi::{IOC_ID, MmapPage, PerfEventAttr, ReadFormat, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE};
 use crate::arch::scripted::{TICKS, value};
+use crate::target::Target;
 use events::{EVENTS, Event, Place, State, events, free_counter};
 
 pub(crate) const SUPPORTED: bool = true;
@@ -65,8 +66,8 @@ pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -
     Ok(Descriptor(event))
 }
 
-pub(crate) fn open_on(attr: &PerfEventAttr, on: Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
-    if on.thread.is_some() || on.cpu.is_some() { Err(libc::EINVAL) } else { open_in_group(attr, leader) }
+pub(crate) fn open_on(attr: &PerfEventAttr, target: &Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
+    if target.is_caller() && target.cpu.is_none() { open_in_group(attr, leader) } else { Err(libc::EINVAL) }
 }
 
 pub(crate) fn attr_size() -> Option<u32> {

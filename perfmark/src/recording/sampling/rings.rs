@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc as Shared;
 
 use perfmark_rdpmc::sample::{Content, Ring, Sampler};
-use perfmark_rdpmc::{Attr, Error, Event, Hardware, Software};
+use perfmark_rdpmc::{Attr, Error, Event, Hardware, Software, Target};
 
 use super::first_period::FirstPeriod;
 use super::unwind::REGISTERS;
@@ -111,8 +111,8 @@ impl Samplers {
         let settings = |at: usize| {
             let sampler = self.events[at].0.clone().pages(pages).wakeup_watermark(bytes);
             match (thread, &first_periods[at]) {
-                (Some(thread), Some(period)) => sampler.thread(thread).period(period.first),
-                (Some(thread), None) => sampler.thread(thread),
+                (Some(thread), Some(period)) => sampler.target(Target::thread(thread)).period(period.first),
+                (Some(thread), None) => sampler.target(Target::thread(thread)),
                 (None, _) => sampler,
             }
         };

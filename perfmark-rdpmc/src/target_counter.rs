@@ -1,0 +1,140 @@
+//! Counters of other threads, of entire CPUs and of cgroups.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::attr::Attr;
+use crate::error::Error;
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::open;
+use crate::pmu_event::Refusal;
+use crate::reading::Reading;
+use crate::source::Source;
+use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_RESET};
+use crate::target::Target;
+
+/// One event, counted for a [`Target`]: another thread, an entire CPU, or a cgroup.
+///
+/// A processor reads only its own counters, so each reading is a `read(2)`. In return, any thread may read it, and it
+/// may be sent to another thread:
+///
+/// ```
+/// use perfmark_rdpmc::{Attr, Delta, Software, Target, TargetCounter};
+///
+/// // What every process does on CPU 0.
+/// match TargetCounter::open(&Attr::new(Software::ContextSwitches).kernel(true), &Target::cpu(0)) {
+///     Ok(switches) => std::thread::spawn(move || {
+///         let before = switches.read()?;
+///         std::thread::yield_now();
+///         if let Delta::Exact(n) = switches.read()?.since(&before) {
+///             println!("{n} context switches on CPU 0");
+///         }
+///         Ok::<(), perfmark_rdpmc::Error>(())
+///     })
+///     .join()
+///     .expect("does not panic")?,
+///     // Without permission: the target, the level of kernel.perf_event_paranoid, the capability.
+///     Err(why) => eprintln!("{why}"),
+/// }
+/// # Ok::<(), perfmark_rdpmc::Error>(())
+/// ```
+///
+/// An event of a thread is enabled while the thread is on a CPU; after the thread has ended, its last count can be
+/// read. An event of a CPU is enabled all the time, and one of a cgroup while its processes are on that CPU. On a
+/// machine with several kinds of core, the event of a thread is open on the PMU of each, and the differences of
+/// readings are estimates, as the PMUs are read one after another.
+///
+/// In a forked child, every use is an error. The parent's counter continues.
+#[derive(Debug)]
+pub struct TargetCounter {
+    /// The event on each kind of core.
+    sources: Vec<Source>,
+    attr: Attr,
+    resets: AtomicU32,
+}
+
+impl TargetCounter {
+    /// Opens a counter for the target and starts it, unless it is [`disabled`](Attr::disabled).
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy: also which
+    /// permission the [target requires](Target), that there is no such thread, or that the CPU is offline.
+    pub fn open(attr: &Attr, target: &Target) -> Result<Self, Error> {
+        let attr = attr.clone().user_reads(false);
+        let mut open_event = |raw: &_, target: &Target| sys::open_on(raw, target, None);
+        let opened = open::open_each(&attr, target, &Machine::here(), &mut open_event)?;
+        let sources = opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
+        Ok(Self { sources, attr, resets: AtomicU32::new(0) })
+    }
+
+    /// The event.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        self.attr.event()
+    }
+
+    /// Reads by `read(2)`.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses: a pinned event does not fit the PMU, or a system call filter forbids it.
+    pub fn read(&self) -> Result<Reading, Error> {
+        let mut sum = Reading { resets: self.resets.load(Relaxed), ..Reading::default() };
+        for source in &self.sources {
+            let count = source.count(0).map_err(|refusal| self.explain("read", refusal))?;
+            sum.value = sum.value.wrapping_add(count.value);
+            // Enabled on all kinds of core at once, and running on one at a time.
+            sum.enabled = sum.enabled.max(count.enabled);
+            sum.running += count.running;
+        }
+        Ok(sum)
+    }
+
+    /// Starts the counter: after [`disable`](Self::disable), or if it was opened [`disabled`](Attr::disabled).
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses.
+    pub fn enable(&self) -> Result<(), Error> {
+        self.each("ioctl(ENABLE)", IOC_ENABLE)
+    }
+
+    /// Stops the counter. Its value and times do not change while it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn disable(&self) -> Result<(), Error> {
+        self.each("ioctl(DISABLE)", IOC_DISABLE)
+    }
+
+    /// Sets the value to 0. The times continue. Differences to readings before are unmeasured.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn reset(&self) -> Result<(), Error> {
+        self.resets.fetch_add(1, Relaxed);
+        self.each("ioctl(RESET)", IOC_RESET)
+    }
+
+    /// The kernel's id of the event; on several kinds of core, of the one whose name sorts first.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn id(&self) -> Result<u64, Error> {
+        self.sources[0].id().map_err(|refusal| self.explain("ioctl(ID)", refusal))
+    }
+
+    fn each(&self, call: &str, request: u64) -> Result<(), Error> {
+        let requested = self.sources.iter().try_for_each(|source| source.ioctl(request, 0));
+        requested.map_err(|refusal| self.explain(call, refusal))
+    }
+
+    fn explain(&self, call: &str, refusal: Refusal) -> Error {
+        refusal.explain(call, self.event().to_string())
+    }
+}
