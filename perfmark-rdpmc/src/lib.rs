@@ -223,6 +223,8 @@ mod group;
 mod group_read;
 mod target_counter;
 mod target_group;
+#[cfg(all(unix, not(perfmark_scripted)))]
+mod descriptors;
 pub mod clock;
 mod cost;
 pub mod support;

@@ -159,6 +159,12 @@ impl PmuEvent {
         if fd.is_ours() { Ok(fd) } else { Err(self.give_up()) }
     }
 
+    /// The descriptor, whether or not its number still is the event's.
+    #[cfg(all(unix, not(perfmark_scripted)))]
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        &self.fd
+    }
+
     /// The descriptor, if it is this process's and was not given up. Its number may belong to another file all the
     /// same.
     #[inline]

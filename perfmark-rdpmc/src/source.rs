@@ -44,6 +44,12 @@ impl Source {
         }
     }
 
+    /// The descriptor, whether or not its number still is the event's.
+    #[cfg(all(unix, not(perfmark_scripted)))]
+    pub(crate) fn descriptor(&self) -> &Descriptor {
+        &self.fd
+    }
+
     pub(crate) fn ioctl(&self, request: u64, argument: u64) -> Result<(), Refusal> {
         sys::ioctl(self.fd()?, request, argument).map_err(Refusal::Os)
     }

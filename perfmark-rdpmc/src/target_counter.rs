@@ -129,6 +129,11 @@ impl TargetCounter {
         self.sources[0].id().map_err(|refusal| self.explain("ioctl(ID)", refusal))
     }
 
+    #[cfg(all(unix, not(perfmark_scripted)))]
+    pub(crate) fn source(&self) -> &Source {
+        &self.sources[0]
+    }
+
     fn each(&self, call: &str, request: u64) -> Result<(), Error> {
         let requested = self.sources.iter().try_for_each(|source| source.ioctl(request, 0));
         requested.map_err(|refusal| self.explain(call, refusal))

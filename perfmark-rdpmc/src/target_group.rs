@@ -131,6 +131,11 @@ impl TargetGroup {
         self.explained("ioctl(RESET)", self.sources[0].ioctl(IOC_RESET, IOC_FLAG_GROUP))
     }
 
+    #[cfg(all(unix, not(perfmark_scripted)))]
+    pub(crate) fn leader(&self) -> &Source {
+        &self.sources[0]
+    }
+
     fn explained(&self, call: &str, requested: Result<(), Refusal>) -> Result<(), Error> {
         requested.map_err(|refusal| refusal.explain(call, self.name.clone()))
     }

@@ -53,6 +53,9 @@ fn main() {
             trial("a_ring_is_ready_after_as_many_samples_as_requested", || {
                 faults::a_ring_is_ready_after_as_many_samples_as_requested();
             }),
+            trial("an_event_loop_waits_for_a_rings_descriptor", || {
+                faults::an_event_loop_waits_for_a_rings_descriptor();
+            }),
             trial("requests_change_what_is_sampled", faults::requests_change_what_is_sampled),
             trial("the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu", || {
                 switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu();

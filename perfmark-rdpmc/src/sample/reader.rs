@@ -10,7 +10,7 @@ use super::record::{Aux, Record};
 use super::ring::Ring;
 use crate::error::Error;
 use crate::pmu_event::Refusal;
-use crate::sys::{self, IOC_PAUSE_OUTPUT};
+use crate::sys::{self, IOC_PAUSE_OUTPUT, Polled};
 
 /// Reads the records that are in a ring at the moment, the oldest first; or the newest first, if the ring is
 /// [overwritten](super::Sampler::overwrite). Each record that was read makes room for new ones.
@@ -137,14 +137,46 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// Waits until one of the rings is ready, which [`Sampler::wakeup_events`](super::Sampler::wakeup_events) defines, or
-/// until its thread has ended, or for `timeout`; without one, without a limit. Returns the number of such rings: 0 also
-/// if a signal arrived first. A ring whose thread has ended is always ready.
+/// A ring that [`wait`] found ready, or that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ready {
+    /// The index of the ring among those that were waited for.
+    pub ring: usize,
+    /// Whether it has as many new records as [`Sampler::wakeup_events`](super::Sampler::wakeup_events) or
+    /// [`wakeup_watermark`](super::Sampler::wakeup_watermark) requested (`POLL_IN`). The next wait does not report them
+    /// again.
+    pub is_ready: bool,
+    /// Whether no more records will come, because its thread has ended (`POLL_HUP`), or because the kernel cannot count
+    /// the event. Each further wait reports it again.
+    pub has_ended: bool,
+}
+
+/// Waits until one of the rings is ready, or until its thread has ended, or for `timeout`; without one, without a
+/// limit. Returns these rings; none also if a signal arrived first.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use perfmark_rdpmc::sample::{self, Sampler};
+/// use perfmark_rdpmc::{Attr, Software};
+///
+/// if let Ok(ring) = Sampler::new(Attr::new(Software::TaskClock)).wakeup_events(1).open() {
+///     std::hint::black_box((0..10_000_000_u64).filter(|n| n.is_power_of_two()).count());
+///     for ready in sample::wait(&[&ring], Some(Duration::ZERO))? {
+///         println!("ring {}: samples {}, ended {}", ready.ring, ready.is_ready, ready.has_ended);
+///     }
+/// }
+/// # Ok::<(), perfmark_rdpmc::Error>(())
+/// ```
+///
+/// In an event loop, wait for the ring's descriptor instead (`AsFd`, and `AsRawFd` for `mio`'s `SourceFd` and tokio's
+/// `AsyncFd`).
 ///
 /// # Errors
 ///
 /// If `poll(2)` fails, or in a forked child.
-pub fn wait(rings: &[&Ring], timeout: Option<Duration>) -> Result<usize, Error> {
+pub fn wait(rings: &[&Ring], timeout: Option<Duration>) -> Result<Vec<Ready>, Error> {
     poll(rings, None, timeout)
 }
 
@@ -155,23 +187,26 @@ pub fn wait(rings: &[&Ring], timeout: Option<Duration>) -> Result<usize, Error> 
 ///
 /// let (wake, writer) = std::io::pipe()?;
 /// drop(writer);
-/// assert_eq!(sample::wait_or_wake(&[], &wake, None).unwrap_or(0), 0);
+/// assert!(sample::wait_or_wake(&[], &wake, None).unwrap_or_default().is_empty());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Errors
 ///
 /// As [`wait`].
-pub fn wait_or_wake(rings: &[&Ring], wake: &PipeReader, timeout: Option<Duration>) -> Result<usize, Error> {
+pub fn wait_or_wake(rings: &[&Ring], wake: &PipeReader, timeout: Option<Duration>) -> Result<Vec<Ready>, Error> {
     poll(rings, Some(wake), timeout)
 }
 
-fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -> Result<usize, Error> {
+fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -> Result<Vec<Ready>, Error> {
     let mut fds = Vec::with_capacity(rings.len());
     for ring in rings {
         fds.push(ring.sources[0].fd().map_err(|refusal| refusal.explain("poll", ring.name.clone()))?);
     }
     // Rounded up, so that a wait for less than a millisecond is one.
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));
-    sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))
+    let polled =
+        sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))?;
+    let ready = |Polled { index, is_ready, has_ended }| Ready { ring: index, is_ready, has_ended };
+    Ok(polled.into_iter().map(ready).collect())
 }

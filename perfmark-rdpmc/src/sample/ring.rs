@@ -245,7 +245,14 @@ impl Ring {
     /// and is false in a forked child.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.sources[0].fd().is_ok_and(sys::has_hung_up)
+        let polled =
+            |fd: &Descriptor| sys::poll(&[fd], None, 0).is_ok_and(|ready| ready.iter().any(|one| one.has_ended));
+        self.sources[0].fd().is_ok_and(polled)
+    }
+
+    #[cfg(all(unix, not(perfmark_scripted)))]
+    pub(crate) fn source(&self) -> &Source {
+        &self.sources[0]
     }
 
     /// The number of file descriptors: one for each event, on each kind of core.

@@ -228,6 +228,17 @@ pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
 pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
+/// A descriptor for which `poll(2)` has something to report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Polled {
+    /// Its index among those that were waited for.
+    pub(crate) index: usize,
+    /// `POLLIN`.
+    pub(crate) is_ready: bool,
+    /// `POLLHUP`, or an error.
+    pub(crate) has_ended: bool,
+}
+
 /// The result of read(2) for an event with both times and its id in its read format.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

@@ -37,6 +37,6 @@ pub(crate) const EMULATED_EVENTS: usize = 4;
 pub use kernel::script;
 pub(crate) use kernel::{
     AuxMapping, Descriptor, EmulatedPage, Mapping, RingMapping, SUPPORTED, attr_size, cpu, enable_all_of_thread,
-    generation, has_hung_up, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on,
-    page_size, poll, read, read_numbers, stay_on_cpu,
+    generation, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, open_in_group, open_on, page_size, poll,
+    read, read_numbers, stay_on_cpu,
 };

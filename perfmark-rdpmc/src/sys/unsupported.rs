@@ -8,7 +8,7 @@ use std::io::PipeReader;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 pub(crate) use self::no_emulator::EmulatedPage;
-use super::abi::{MmapPage, PerfEventAttr, ReadFormat, RingPage};
+use super::abi::{MmapPage, PerfEventAttr, Polled, ReadFormat, RingPage};
 use crate::target::Target;
 
 pub(crate) const SUPPORTED: bool = false;
@@ -41,15 +41,11 @@ pub(crate) fn attr_size() -> Option<u32> {
     None
 }
 
-pub(crate) fn poll(fds: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<usize, i32> {
+pub(crate) fn poll(fds: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<Vec<Polled>, i32> {
     match fds {
-        [] => Ok(0),
+        [] => Ok(Vec::new()),
         [fd, ..] => match **fd {},
     }
-}
-
-pub(crate) fn has_hung_up(fd: &Descriptor) -> bool {
-    match *fd {}
 }
 
 pub(crate) fn cpu() -> Option<u32> {
@@ -97,6 +93,11 @@ pub(crate) fn read_numbers(fd: &Descriptor, _: &mut [u64]) -> Result<usize, i32>
 }
 
 impl Descriptor {
+    #[cfg(unix)]
+    pub(crate) fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        match *self {}
+    }
+
     pub(crate) fn is_ours(&self) -> bool {
         match *self {}
     }

@@ -1,5 +1,8 @@
 //! Samples of page faults, whose addresses are known.
 
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
 use perfmark_rdpmc::sample::{self, Body, Content, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software};
 
@@ -204,11 +207,37 @@ pub(super) fn a_ring_is_ready_after_as_many_samples_as_requested() {
     // More than the faults of the waiting itself, whose code and stack may not be mapped yet.
     const SAMPLES: u32 = 50;
     let ring = open(&faults().wakeup_events(SAMPLES));
-    let ready = || sample::wait(&[&ring], Some(std::time::Duration::ZERO)).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(ready(), 0);
+    let idle = open(&Sampler::dummy());
+    let ready = || {
+        let ready = sample::wait(&[&idle, &ring], Some(Duration::ZERO)).unwrap_or_else(|error| panic!("{error}"));
+        ready.iter().map(|ready| (ready.ring, ready.is_ready, ready.has_ended)).collect::<Vec<_>>()
+    };
+    assert_eq!(ready(), []);
     touch(SAMPLES as usize);
-    assert_eq!(ready(), 1);
-    assert_eq!(ready(), 0, "until as many more");
+    assert_eq!(ready(), [(1, true, false)]);
+    assert_eq!(ready(), [], "until as many more");
+}
+
+pub(super) fn an_event_loop_waits_for_a_rings_descriptor() {
+    const SAMPLES: u32 = 50;
+    let ring = open(&faults().wakeup_events(SAMPLES));
+    // SAFETY: takes nothing; a new descriptor.
+    let events = unsafe { OwnedFd::from_raw_fd(libc::epoll_create1(libc::EPOLL_CLOEXEC)) };
+    let interest = libc::EPOLLIN | libc::EPOLLET;
+    let mut event = libc::epoll_event { events: interest.cast_unsigned(), u64: 7 };
+    let (epoll, fd) = (events.as_raw_fd(), ring.as_fd().as_raw_fd());
+    // SAFETY: live structures.
+    assert_eq!(unsafe { libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event) }, 0);
+    let ready = || {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for one event.
+        let count = unsafe { libc::epoll_wait(epoll, &raw mut event, 1, 0) };
+        (count, event.u64)
+    };
+    assert_eq!(ready().0, 0);
+    touch(SAMPLES as usize);
+    assert_eq!(ready(), (1, 7));
+    assert_eq!(ring.as_raw_fd(), fd);
 }
 
 pub(super) fn requests_change_what_is_sampled() {

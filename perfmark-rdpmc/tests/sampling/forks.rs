@@ -39,7 +39,7 @@ pub(super) fn a_child_has_no_ring() {
         let sampled = addresses(&own);
         has_no_ring(&ring)
             && reader.read().is_none()
-            && is_forked(sample::wait(&[&ring], None))
+            && is_forked(sample::wait(&[&ring], None).map(drop))
             && is_forked(ring.enable())
             && touched.iter().all(|address| sampled.contains(address))
     }));

@@ -112,6 +112,8 @@ pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
     while !ring.has_ended() {
         perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
     }
+    let ended = perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
+    assert!(ended.len() == 1 && ended[0].ring == 0 && ended[0].has_ended, "{ended:?}");
     assert!(ring.count().is_ok());
     let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
     let (mut switches, mut exits) = (0, 0);

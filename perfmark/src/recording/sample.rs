@@ -218,7 +218,7 @@ fn read_rings(wake: &WakePipe) {
                 thread::sleep(pause);
                 true
             },
-            |ready| ready > 0,
+            |ready| !ready.is_empty(),
         );
         was_woken = wake.was_woken();
     }

@@ -26,7 +26,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -431,6 +431,13 @@ impl Descriptor {
     #[inline]
     pub(super) fn number(&self) -> RawFd {
         self.fd
+    }
+
+    /// The descriptor, for a program that uses it itself.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: open until `self` is dropped. The number is never -1. A program that closes numbers that it does not
+        // own breaks this promise for every descriptor; a forked child must not use it, as its documentation says.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 
     /// Whether the number may be read at this moment: one system call.

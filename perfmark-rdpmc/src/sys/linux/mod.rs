@@ -16,7 +16,7 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
-use super::abi::{PerfEventAttr, ReadFormat};
+use super::abi::{PerfEventAttr, Polled, ReadFormat};
 use crate::arch::system_call;
 use crate::target::{Target, Whose};
 pub(crate) use emulated::EmulatedPage;
@@ -161,26 +161,26 @@ impl Descriptor {
     }
 }
 
-/// `poll(2)` until one of the descriptors is ready or has ended, or the pipe is. Returns how many descriptors are; 0
-/// also if a signal came.
-pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds: i32) -> Result<usize, i32> {
+/// `poll(2)` until one of the descriptors is ready or has ended, or the pipe is. Returns those descriptors; none also
+/// if a signal came.
+pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds: i32) -> Result<Vec<Polled>, i32> {
     let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let numbers = fds.iter().map(|fd| fd.number()).chain(pipe.map(AsRawFd::as_raw_fd));
     let mut entries: Vec<_> = numbers.map(entry).collect();
     let count = libc::nfds_t::try_from(entries.len()).map_err(|_| libc::EINVAL)?;
     // SAFETY: as many live entries as stated.
-    match usize::try_from(unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) }) {
-        Ok(_) => Ok(entries[..fds.len()].iter().filter(|entry| entry.revents != 0).count()),
-        Err(_) if errno() == libc::EINTR => Ok(0),
-        Err(_) => Err(errno()),
+    match unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) } {
+        0.. => {}
+        _ if errno() == libc::EINTR => return Ok(Vec::new()),
+        _ => return Err(errno()),
     }
-}
-
-/// Whether `poll(2)` reports the end of the descriptor's thread.
-pub(crate) fn has_hung_up(fd: &Descriptor) -> bool {
-    let mut entry = libc::pollfd { fd: fd.number(), events: 0, revents: 0 };
-    // SAFETY: one live entry.
-    unsafe { libc::poll(&raw mut entry, 1, 0) > 0 && entry.revents & libc::POLLHUP != 0 }
+    let reported = entries[..fds.len()].iter().enumerate().filter(|(_, entry)| entry.revents != 0);
+    let polled = |(index, entry): (usize, &libc::pollfd)| Polled {
+        index,
+        is_ready: entry.revents & libc::POLLIN != 0,
+        has_ended: entry.revents & !libc::POLLIN != 0,
+    };
+    Ok(reported.map(polled).collect())
 }
 
 /// `prctl(2)` for all events that this thread opened.

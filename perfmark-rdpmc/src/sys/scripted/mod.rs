@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use self::no_emulator::EmulatedPage;
-use super::abi::{IOC_ID, MmapPage, PerfEventAttr, ReadFormat, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE};
+use super::abi::{IOC_ID, MmapPage, PerfEventAttr, Polled, ReadFormat, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE};
 use crate::arch::scripted::{TICKS, value};
 use crate::target::Target;
 use events::{EVENTS, Event, Place, State, events, free_counter};
@@ -74,12 +74,8 @@ pub(crate) fn attr_size() -> Option<u32> {
     None
 }
 
-pub(crate) fn poll(_: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<usize, i32> {
-    Ok(0)
-}
-
-pub(crate) fn has_hung_up(_: &Descriptor) -> bool {
-    false
+pub(crate) fn poll(_: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<Vec<Polled>, i32> {
+    Ok(Vec::new())
 }
 
 pub(crate) fn cpu() -> Option<u32> {
