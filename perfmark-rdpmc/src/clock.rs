@@ -1,8 +1,13 @@
 //! The processor's tick counter, and its rate.
 
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::fence as memory_fence;
 use std::time::{Duration, Instant};
 
 use crate::arch::{self, Native, Processor as _};
+use crate::counter::Counter;
+use crate::sample::Ring;
+use crate::sys::{CAP_BIT0_IS_DEPRECATED, CAP_USER_TIME_SHORT, CAP_USER_TIME_ZERO, MmapPage};
 
 /// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64. On other targets, nanoseconds of
 /// the standard library's monotonic clock. 0 on wasm32-unknown-unknown, which has no clock.
@@ -118,6 +123,103 @@ impl Clock {
     }
 }
 
+/// The kernel's clock, as a function of [`ticks`]. It is the clock of the times in records, unless
+/// [`Sampler::clock`](crate::sample::Sampler::clock) requests another one.
+///
+/// ```
+/// use perfmark_rdpmc::clock::ticks;
+/// use perfmark_rdpmc::sample::{Content, Records, Sampler};
+///
+/// let switches = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).open();
+/// if let Some((ring, clock)) = switches.ok().and_then(|ring| ring.kernel_clock().map(|clock| (ring, clock))) {
+///     let before = clock.nanoseconds(ticks());
+///     std::thread::yield_now();
+///     let mut reader = ring.reader()?;
+///     while let Some(record) = reader.read() {
+///         println!("{} ns later: {:?}", record.origin.time.unwrap_or(0).wrapping_sub(before), record.body);
+///     }
+/// }
+/// # Ok::<(), perfmark_rdpmc::Error>(())
+/// ```
+///
+/// The kernel may adjust the rate later, so get a new one from time to time; times of an old one then drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelClock {
+    /// Nanoseconds when the ticks were 0.
+    zero: u64,
+    multiplier: u32,
+    shift: u16,
+    /// For a tick counter of fewer than 64 bits: a recent value, and the bits that it has.
+    known: u64,
+    mask: u64,
+}
+
+impl KernelClock {
+    /// `None` if the page does not have the clock (`cap_user_time_zero`), or is updated all the time.
+    fn of(page: &MmapPage) -> Option<Self> {
+        const TRIES: usize = 100;
+        for _ in 0..TRIES {
+            let lock = page.lock.load(Acquire);
+            let capabilities = page.capabilities.load(Relaxed);
+            let is_short = capabilities & CAP_USER_TIME_SHORT != 0;
+            let clock = Self {
+                zero: page.time_zero.load(Relaxed),
+                multiplier: page.time_mult.load(Relaxed),
+                shift: page.time_shift.load(Relaxed),
+                known: if is_short { page.time_cycles.load(Relaxed) } else { 0 },
+                mask: if is_short { page.time_mask.load(Relaxed) } else { u64::MAX },
+            };
+            // Another CPU may update it.
+            memory_fence(Acquire);
+            if lock & 1 == 0 && page.lock.load(Relaxed) == lock {
+                const HAS_CLOCK: u64 = CAP_BIT0_IS_DEPRECATED | CAP_USER_TIME_ZERO;
+                let is_valid = capabilities & HAS_CLOCK == HAS_CLOCK && clock.multiplier != 0 && clock.shift < 64;
+                return is_valid.then_some(clock);
+            }
+        }
+        None
+    }
+
+    /// The time in nanoseconds at which [`ticks`] had that value.
+    #[must_use]
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        let ticks = self.known.wrapping_add(ticks.wrapping_sub(self.known) & self.mask);
+        let scaled = (u128::from(ticks) * u128::from(self.multiplier)) >> self.shift;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the kernel computes modulo 2^64, so truncation is intended"
+        )]
+        let since_zero = scaled as u64;
+        self.zero.wrapping_add(since_zero)
+    }
+
+    /// The value that [`ticks`] had at that time.
+    #[must_use]
+    pub fn ticks(&self, nanoseconds: u64) -> u64 {
+        let ticks = (u128::from(nanoseconds.wrapping_sub(self.zero)) << self.shift) / u128::from(self.multiplier);
+        u64::try_from(ticks).unwrap_or(u64::MAX) & self.mask
+    }
+}
+
+impl Counter {
+    /// The kernel's clock as a function of ticks, from the counter's page. `None` without a page, and where the kernel
+    /// does not use the tick counter for its clock, as on most x86 virtual machines.
+    #[must_use]
+    pub fn kernel_clock(&self) -> Option<KernelClock> {
+        // In a forked child the page is empty.
+        KernelClock::of(self.pmu_event().page().ok()?.page())
+    }
+}
+
+impl Ring {
+    /// The kernel's clock as a function of ticks, from the ring's first page. `None` in a forked child, and where the
+    /// kernel does not use the tick counter for its clock, as on most x86 virtual machines.
+    #[must_use]
+    pub fn kernel_clock(&self) -> Option<KernelClock> {
+        KernelClock::of(&self.mapping.page()?.start)
+    }
+}
+
 /// Whether the ticks of different CPUs agree, according to the kernel. On x86 the kernel lists `tsc` among its clock
 /// sources only while it considers it stable and synchronized.
 #[must_use]
@@ -127,4 +229,55 @@ pub fn is_trusted() -> bool {
     }
     let sources = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/available_clocksource");
     sources.map_or(true, |sources| sources.split_whitespace().any(|source| source == "tsc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(capabilities: u64, zero: u64, multiplier: u32, shift: u16) -> MmapPage {
+        let page = MmapPage::default();
+        page.capabilities.store(CAP_BIT0_IS_DEPRECATED | capabilities, Relaxed);
+        page.time_zero.store(zero, Relaxed);
+        page.time_mult.store(multiplier, Relaxed);
+        page.time_shift.store(shift, Relaxed);
+        page
+    }
+
+    #[test]
+    fn ticks_and_nanoseconds_are_converted_by_the_manuals_formulas() {
+        // A multiplier and a shift of x86 at 2.5 GHz, and of arm64 at 62.5 MHz.
+        for (zero, multiplier, shift) in [(1_000, 429_496_730, 30), (u64::MAX - 5, 33_554_432, 21)] {
+            let clock = KernelClock::of(&page(CAP_USER_TIME_ZERO, zero, multiplier, shift)).expect("has a clock");
+            let wide = u64::from(multiplier);
+            for ticks in [0, 1, 1_000, 123_456_789, (1 << 40) + 12_345, (1 << 52) + 1] {
+                let (quotient, remainder) = (ticks >> shift, ticks & ((1 << shift) - 1));
+                let nanoseconds = zero.wrapping_add(quotient * wide + ((remainder * wide) >> shift));
+                assert_eq!(clock.nanoseconds(ticks), nanoseconds, "{ticks} ticks");
+                let time = nanoseconds.wrapping_sub(zero);
+                let (quotient, remainder) = (time / wide, time % wide);
+                assert_eq!(clock.ticks(nanoseconds), (quotient << shift) + (remainder << shift) / wide);
+                let rounded = clock.nanoseconds(clock.ticks(nanoseconds));
+                assert!(nanoseconds.wrapping_sub(rounded) <= 1 + (wide >> shift), "within a tick");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_tick_counter_continues_after_it_wraps() {
+        let page = page(CAP_USER_TIME_ZERO | CAP_USER_TIME_SHORT, 0, 1, 0);
+        page.time_mask.store((1 << 32) - 1, Relaxed);
+        page.time_cycles.store((7 << 32) + 4_294_967_290, Relaxed);
+        let clock = KernelClock::of(&page).expect("has a clock");
+        assert_eq!(clock.nanoseconds(4_294_967_291), (7 << 32) + 4_294_967_291);
+        assert_eq!(clock.nanoseconds(5), (8 << 32) + 5, "wrapped since");
+        assert_eq!(clock.ticks((8 << 32) + 5), 5);
+    }
+
+    #[test]
+    fn a_page_without_the_clock_has_none() {
+        assert_eq!(KernelClock::of(&page(0, 5, 1, 0)), None);
+        assert_eq!(KernelClock::of(&page(CAP_USER_TIME_ZERO, 5, 0, 0)), None);
+        assert_eq!(KernelClock::of(&MmapPage::locked()), None, "permanently locked");
+    }
 }

@@ -42,6 +42,9 @@ fn main() {
     support::run(
         vec![
             trial("a_clock_is_sampled_by_a_user_without_permissions", || passes("a millisecond")),
+            trial("the_times_of_samples_are_between_the_ticks_around_them", || {
+                clock::the_times_of_samples_are_between_the_ticks_around_them();
+            }),
             trial("lost_records_are_counted_exactly", || passes("lost records")),
             trial("every_page_fault_has_its_exact_address", faults::every_fault_has_its_exact_address),
             trial("records_that_wrap_are_whole", faults::records_that_wrap_are_whole),

@@ -119,6 +119,32 @@ fn settings_that_forbid_user_reads_are_reported_with_their_remedy() {
 }
 
 #[test]
+fn limits_of_sampling_thresholds_and_open_user_reads_are_reported() {
+    let device = "sys/bus/event_source/devices";
+    let support = described(
+        "limits",
+        &[
+            ("proc/sys/kernel/perf_event_max_sample_rate", "100000\n"),
+            ("proc/sys/kernel/perf_event_max_stack", "127\n"),
+            (&format!("{device}/cpu/type"), "4\n"),
+            (&format!("{device}/cpu/rdpmc"), "2\n"),
+            (&format!("{device}/armv8_pmuv3/type"), "8\n"),
+            (&format!("{device}/armv8_pmuv3/cpus"), "0-3\n"),
+            (&format!("{device}/armv8_pmuv3/caps/threshold_max"), "0x000000ff\n"),
+        ],
+    );
+    let limits = finding(&support, "sample limits").text;
+    assert!(limits.contains("100,000 samples a second (kernel.perf_event_max_sample_rate)"), "{limits}");
+    assert!(limits.contains("at most 127 entries (kernel.perf_event_max_stack)"), "{limits}");
+    let thresholds: Vec<_> = support.core_pmus.iter().map(|pmu| (pmu.name.as_str(), pmu.threshold_max)).collect();
+    assert_eq!(thresholds, [("armv8_pmuv3", Some(255)), ("cpu", None)]);
+    assert!(finding(&support, "PMU").text.ends_with("; thresholds up to 255"), "{support}");
+    let open = finding(&support, "user reads");
+    assert!(open.text.contains("cpu/rdpmc is 2: every process may read every counter"), "{open:?}");
+    assert!(open.remedy.is_some_and(|remedy| remedy.contains("echo 1 >/sys/bus/event_source/devices/cpu/rdpmc")));
+}
+
+#[test]
 fn tracepoints_are_available_if_this_process_can_read_tracefs() {
     for (name, mount, readable) in [
         ("tracefs", "sys/kernel/tracing", true),

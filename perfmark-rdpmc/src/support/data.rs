@@ -27,6 +27,11 @@ pub struct Support {
     pub confinement: Confinement,
     /// `kernel.perf_user_access` (arm64, riscv64): 0 if user space may not read.
     pub perf_user_access: Option<i64>,
+    /// `kernel.perf_event_max_sample_rate`: the most samples a second of an event with a frequency. The kernel lowers
+    /// it if samples take too long.
+    pub max_sample_rate: Option<i64>,
+    /// `kernel.perf_event_max_stack`: the most entries of a sample's call chain.
+    pub max_stack: Option<i64>,
     /// Why the list of PMUs could not be read, if it could not.
     pub pmus_unreadable: Option<String>,
     /// The PMUs of the cores: one, or one for each kind of core, or none.
@@ -58,6 +63,8 @@ impl Support {
             rights,
             confinement: Confinement::of(machine),
             perf_user_access: machine.perf_user_access(),
+            max_sample_rate: machine.number("proc/sys/kernel/perf_event_max_sample_rate"),
+            max_stack: machine.number("proc/sys/kernel/perf_event_max_stack"),
             pmus_unreadable: machine.names(DEVICES).err().map(|file| file.explain("PMUs").reason().to_owned()),
             core_pmus: core.into_iter().map(|name| CorePmu::of(machine, name)).collect(),
             other_pmus,

@@ -7,6 +7,7 @@ use super::trial::{Time, Trial};
 use crate::clock;
 use crate::error::errno_text;
 use crate::event::Hardware;
+use crate::machine::DEVICES;
 
 /// One statement of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +79,8 @@ impl Support {
         } else if let Some(blocking) = self.setting_against_user_reads() {
             findings.push(bad("user reads", format!("not allowed: {}", blocking.setting), blocking.remedy));
         }
+        findings.extend(self.open_user_reads());
+        findings.extend(self.sampling_limits());
         findings.push(self.memory());
         match self.nmi_watchdog {
             Some(true) if !self.core_pmus.is_empty() => findings.push(bad(
@@ -293,7 +296,8 @@ impl Support {
                 }
                 Err(why) => format!("its counters are unknown: {why}"),
             };
-            note("PMU", format!("{}{cpus}: {what}", pmu.name))
+            let thresholds = pmu.threshold_max.map(|max| format!("; thresholds up to {max}")).unwrap_or_default();
+            note("PMU", format!("{}{cpus}: {what}{thresholds}", pmu.name))
         };
         let mut findings: Vec<_> = self.core_pmus.iter().map(describe).collect();
         for (finding, pmu) in findings.iter_mut().zip(&self.core_pmus) {
@@ -326,6 +330,28 @@ impl Support {
                 ),
             }),
         }
+    }
+
+    /// x86: a core PMU whose counters every process may read.
+    fn open_user_reads(&self) -> Option<Finding> {
+        let pmu = self.core_pmus.iter().find(|pmu| pmu.rdpmc == Some(2))?;
+        let file = format!("/{DEVICES}/{}/rdpmc", pmu.name);
+        Some(minor(
+            "user reads",
+            format!("{file} is 2: every process may read every counter, also those of other processes' events"),
+            format!(
+                "as root (in a container: on its host): echo 1 >{file}, which is enough for this process's own events"
+            ),
+        ))
+    }
+
+    fn sampling_limits(&self) -> Option<Finding> {
+        let rate = self.max_sample_rate.and_then(|rate| u64::try_from(rate).ok())?;
+        let rate = format!("at most {} samples a second (kernel.perf_event_max_sample_rate)", grouped(rate));
+        let stack = self
+            .max_stack
+            .map(|entries| format!(", and call chains of at most {entries} entries (kernel.perf_event_max_stack)"));
+        Some(note("sample limits", format!("{rate}{}", stack.unwrap_or_default())))
     }
 
     fn loop_check(&self, trial: &Trial) -> Option<Finding> {

@@ -31,6 +31,8 @@ pub struct CorePmu {
     pub cpus: Option<String>,
     /// x86: its file `rdpmc`; 0 if user space may not read.
     pub rdpmc: Option<i64>,
+    /// arm64: the greatest threshold of an event (`threshold=` in its terms), if its counters have thresholds.
+    pub threshold_max: Option<u64>,
     /// Its counters, or why they could not be counted.
     pub counters: Result<Counters, String>,
 }
@@ -52,6 +54,11 @@ impl CorePmu {
             kind: machine.number(file("type")).and_then(|kind| u32::try_from(kind).ok()),
             cpus: machine.text(file("cpus")),
             rdpmc: machine.rdpmc(&name),
+            // In hexadecimal; 0 if there are none (`threshold_max_show` in drivers/perf/arm_pmuv3.c, linux 6.12).
+            threshold_max: machine
+                .text(file("caps/threshold_max"))
+                .and_then(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok())
+                .filter(|&max| max > 0),
             counters: Err("not tried".into()),
             name,
         }

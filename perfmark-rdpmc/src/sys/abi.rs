@@ -226,6 +226,7 @@ const _: () = assert!(std::mem::offset_of!(RingPage, data_head) == RING_HEAD && 
 pub(crate) const CAP_BIT0_IS_DEPRECATED: u64 = 1 << 1;
 pub(crate) const CAP_USER_RDPMC: u64 = 1 << 2;
 pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
+pub(crate) const CAP_USER_TIME_ZERO: u64 = 1 << 4;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
 /// A descriptor for which `poll(2)` has something to report.

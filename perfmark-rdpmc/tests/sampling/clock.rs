@@ -1,8 +1,10 @@
 //! Samples of the CPU's clock by a user without permissions.
 
+use perfmark_rdpmc::clock::ticks;
 use perfmark_rdpmc::sample::{Body, Content, Mode, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software, known_loop};
 
+use super::faults::{faults, touch};
 use super::process::switches;
 use super::{gettid, open};
 
@@ -48,4 +50,32 @@ pub(super) fn a_millisecond() {
     // One more, because the timer and the count use different clocks.
     assert!(samples <= count.value / PERIOD + switches + 1, "{samples} samples, {switches} switches: {count:?}");
     assert_eq!(count.lost.unwrap_or(0), 0);
+}
+
+pub(super) fn the_times_of_samples_are_between_the_ticks_around_them() {
+    let ring = open(&faults().content(Content::TIME));
+    let Some(clock) = ring.kernel_clock() else {
+        return println!("skipped: this kernel's clock is not the tick counter (cap_user_time_zero is 0)");
+    };
+    for _ in 0..100 {
+        let before = ticks();
+        let touched = touch(1);
+        let after = ticks();
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        let mut times = Vec::new();
+        while let Some(record) = reader.read() {
+            if let Body::Sample(sample) = record.body
+                && sample.address.is_some_and(|address| touched.contains(&address))
+            {
+                times.extend(record.origin.time);
+            }
+        }
+        let [time] = times[..] else { panic!("{times:?}") };
+        // The kernel rounds down in two steps.
+        assert!(
+            clock.nanoseconds(before) <= time + 1 && time <= clock.nanoseconds(after) + 1,
+            "{before} {time} {after}"
+        );
+        assert!(before <= clock.ticks(time) + 1 && clock.ticks(time) <= after + 1, "{before} {time} {after}");
+    }
 }
