@@ -35,7 +35,8 @@ macro_rules! bits {
             }
 
             /// The kernel's bits.
-            pub(super) fn bits(self) -> u64 {
+            #[must_use]
+            pub fn bits(self) -> u64 {
                 self.0
             }
 
@@ -198,4 +199,25 @@ bits! {
     PRIVILEGE = 1 << 18;
     /// Also the occurrences of other events since the previous branch.
     COUNTERS = 1 << 19;
+}
+
+bits! {
+    /// What a hardware transaction did when it aborted (`PERF_TXN_*`).
+    TransactionFlags:
+    /// It was an elided lock.
+    ELISION = 1 << 0;
+    /// It was a transaction by its own instructions.
+    TRANSACTION = 1 << 1;
+    /// The instruction caused the abort.
+    SYNC = 1 << 2;
+    /// The instruction did not cause the abort.
+    ASYNC = 1 << 3;
+    /// It may succeed when it is tried again.
+    RETRY = 1 << 4;
+    /// Another CPU accessed the same memory.
+    CONFLICT = 1 << 5;
+    /// It wrote more than the processor has room for.
+    CAPACITY_WRITE = 1 << 6;
+    /// It read more than the processor has room for.
+    CAPACITY_READ = 1 << 7;
 }

@@ -67,13 +67,13 @@ mod reader;
 mod control;
 
 pub use crate::source::Count;
-pub use flags::{Branches, Content, Records};
+pub use flags::{Branches, Content, Records, TransactionFlags};
 pub use parameters::{AuxAction, Clock};
 pub use reader::{Reader, Ready, wait, wait_or_wake};
 pub use record::{
     Aux, Body, BpfEvent, Branch, BranchStack, Comm, DataSource, Ksymbol, Layout, MappedFile, Mmap, Mmap2, Mode,
-    Namespaces, Origin, Read, Record, Registers, Sample, Stack, Switch, Task, TextPoke, ThreadId, Throttle, Value,
-    Values, Weight, Words,
+    Namespaces, Origin, Read, Record, Registers, Sample, Stack, Switch, Task, TextPoke, ThreadId, Throttle,
+    Transaction, Value, Values, Weight, Words,
 };
 pub use ring::Ring;
 pub use sampler::Sampler;

@@ -1,5 +1,8 @@
 //! What a sample contains, beyond plain numbers.
 
+use std::fmt;
+
+use super::super::flags::TransactionFlags;
 use super::bytes::{Bytes, Words};
 
 /// Registers at the time of a sample.
@@ -186,5 +189,109 @@ impl From<u64> for DataSource {
             hops: bits(number, 43, 3),
             region: bits(number, 46, 5),
         }
+    }
+}
+
+/// The constants of a field's bits, from the lowest.
+type BitNames = &'static [&'static str];
+const OPERATIONS: BitNames = &["OP_NA", "OP_LOAD", "OP_STORE", "OP_PFETCH", "OP_EXEC"];
+const LEVEL_BITS: BitNames = &[
+    "LVL_NA",
+    "LVL_HIT",
+    "LVL_MISS",
+    "LVL_L1",
+    "LVL_LFB",
+    "LVL_L2",
+    "LVL_L3",
+    "LVL_LOC_RAM",
+    "LVL_REM_RAM1",
+    "LVL_REM_RAM2",
+    "LVL_REM_CCE1",
+    "LVL_REM_CCE2",
+    "LVL_IO",
+    "LVL_UNC",
+];
+const SNOOPS: BitNames = &["SNOOP_NA", "SNOOP_NONE", "SNOOP_HIT", "SNOOP_MISS", "SNOOP_HITM"];
+const LOCKS: BitNames = &["LOCK_NA", "LOCK_LOCKED"];
+const TLBS: BitNames = &["TLB_NA", "TLB_HIT", "TLB_MISS", "TLB_L1", "TLB_L2", "TLB_WK", "TLB_OS"];
+const SNOOPS_MORE: BitNames = &["SNOOPX_FWD", "SNOOPX_PEER"];
+const BLOCKS: BitNames = &["BLK_NA", "BLK_DATA", "BLK_ADDR"];
+
+impl DataSource {
+    /// The header's constants that describe the access, without `PERF_MEM_`: `OP_LOAD`, `LVLNUM_L3`, `SNOOP_HITM`,
+    /// `TLB_MISS`. Numbers without a constant in linux 6.18 are left out; the fields have them.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::sample::DataSource;
+    ///
+    /// // A load that found its line modified in another core's cache.
+    /// let source = DataSource::from(0x02 | 0x10 << 19 | 0x03 << 33);
+    /// assert!(source.names().any(|name| name == "SNOOP_HITM"));
+    /// assert_eq!(source.to_string(), "OP_LOAD LVLNUM_L3 SNOOP_HITM");
+    /// ```
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let set =
+            |names: BitNames, bits: u16| (0..).zip(names).filter(move |(n, _)| bits >> n & 1 == 1).map(|(_, &n)| n);
+        let level = match self.level {
+            0x01 => Some("LVLNUM_L1"),
+            0x02 => Some("LVLNUM_L2"),
+            0x03 => Some("LVLNUM_L3"),
+            0x04 => Some("LVLNUM_L4"),
+            0x05 => Some("LVLNUM_L2_MHB"),
+            0x06 => Some("LVLNUM_MSC"),
+            0x08 => Some("LVLNUM_UNC"),
+            0x09 => Some("LVLNUM_CXL"),
+            0x0a => Some("LVLNUM_IO"),
+            0x0b => Some("LVLNUM_ANY_CACHE"),
+            0x0c => Some("LVLNUM_LFB"),
+            0x0d => Some("LVLNUM_RAM"),
+            0x0e => Some("LVLNUM_PMEM"),
+            0x0f => Some("LVLNUM_NA"),
+            _ => None,
+        };
+        let hops = match self.hops {
+            0x01 => Some("HOPS_0"),
+            0x02 => Some("HOPS_1"),
+            0x03 => Some("HOPS_2"),
+            0x04 => Some("HOPS_3"),
+            _ => None,
+        };
+        set(OPERATIONS, self.operation.into())
+            .chain(set(LEVEL_BITS, self.level_bits))
+            .chain(level)
+            .chain(self.is_remote.then_some("REMOTE_REMOTE"))
+            .chain(hops)
+            .chain(set(SNOOPS, self.snoop.into()))
+            .chain(set(SNOOPS_MORE, self.snoop_more.into()))
+            .chain(set(LOCKS, self.lock.into()))
+            .chain(set(TLBS, self.tlb.into()))
+            .chain(set(BLOCKS, self.blocked.into()))
+    }
+}
+
+impl fmt::Display for DataSource {
+    /// The [names](Self::names), separated by spaces.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, name) in self.names().enumerate() {
+            write!(f, "{}{name}", if n == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a hardware transaction aborted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transaction {
+    /// What is known of the abort.
+    pub flags: TransactionFlags,
+    /// The code that the program passed to the instruction that aborts (`PERF_TXN_ABORT_MASK`).
+    pub abort_code: u32,
+}
+
+impl From<u64> for Transaction {
+    fn from(number: u64) -> Self {
+        let abort_code = u32::try_from(number >> 32).unwrap_or(0);
+        Self { flags: TransactionFlags::of(number & u64::from(u32::MAX)), abort_code }
     }
 }

@@ -11,7 +11,7 @@ mod kinds;
 mod tests;
 
 pub use bytes::Words;
-pub use contents::{Branch, BranchStack, DataSource, Registers, Stack, Weight};
+pub use contents::{Branch, BranchStack, DataSource, Registers, Stack, Transaction, Weight};
 pub use kinds::{
     Aux, BpfEvent, Comm, Ksymbol, MappedFile, Mmap, Mmap2, Namespaces, Read, Switch, Task, TextPoke, Throttle,
 };

@@ -2,7 +2,7 @@
 
 use super::super::flags::{Branches, Content};
 use super::bytes::{Bytes, Words};
-use super::contents::{BranchStack, DataSource, Registers, Stack, Weight};
+use super::contents::{BranchStack, DataSource, Registers, Stack, Transaction, Weight};
 use super::layout::Layout;
 use super::origin::{Origin, ThreadId};
 use super::values::Values;
@@ -37,8 +37,8 @@ pub struct Sample<'a> {
     pub weight: Option<Weight>,
     /// Where the data came from.
     pub data_source: Option<DataSource>,
-    /// Why a hardware transaction aborted (`PERF_TXN_*`).
-    pub transaction: Option<u64>,
+    /// Why a hardware transaction aborted. Not tested on a processor that has transactions.
+    pub transaction: Option<Transaction>,
     /// The registers of the interrupted code.
     pub interrupt_registers: Option<Registers<'a>>,
     /// The physical address that was accessed.
@@ -88,7 +88,7 @@ impl<'a> Sample<'a> {
                 parts => parts,
             },
             data_source: if_has!(layout, DATA_SOURCE, bytes.u64().map(DataSource::from)),
-            transaction: if_has!(layout, TRANSACTION, bytes.u64()),
+            transaction: if_has!(layout, TRANSACTION, bytes.u64().map(Transaction::from)),
             interrupt_registers: if_has!(
                 layout,
                 INTERRUPT_REGISTERS,

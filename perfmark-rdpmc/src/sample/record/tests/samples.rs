@@ -1,6 +1,6 @@
 //! Samples, byte by byte as the kernel writes them.
 
-use super::super::super::flags::{Branches, Content};
+use super::super::super::flags::{Branches, Content, TransactionFlags};
 use super::*;
 use crate::sys::{FORMAT_GROUP, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
 
@@ -49,7 +49,7 @@ fn a_sample_with_everything() {
         .u32(70_000)
         .u16(2)
         .u16(3) // weight
-        .u64s([2 | 1 << 33 | 1 << 37, 0b10]) // data source, transaction
+        .u64s([2 | 1 << 33 | 1 << 37, 0x1234 << 32 | 0b1_0010]) // data source, transaction
         .u64s([1, 0xd]) // interrupt registers
         .u64s([0x600, 8, 4_096, 2_097_152]) // physical address, control group, page sizes
         .u64(8)
@@ -76,7 +76,10 @@ fn a_sample_with_everything() {
         assert_eq!(sample.user_stack, Some(Stack { bytes: b"0123456789abcdef", valid: 8 }));
         assert_eq!(sample.weight, cfg!(target_endian = "little").then_some(Weight::Parts(70_000, 2, 3)));
         let source = DataSource { operation: 2, level: 1, is_remote: true, ..DataSource::default() };
-        assert_eq!((sample.data_source, sample.transaction), (Some(source), Some(0b10)));
+        assert_eq!(sample.data_source, Some(source));
+        assert_eq!(source.to_string(), "OP_LOAD LVLNUM_L1 REMOTE_REMOTE");
+        let flags = TransactionFlags::TRANSACTION | TransactionFlags::RETRY;
+        assert_eq!(sample.transaction, Some(Transaction { flags, abort_code: 0x1234 }));
         assert_eq!(sample.interrupt_registers.expect("requested").get(0), Some(0xd));
         assert_eq!((sample.physical_address, sample.cgroup), (Some(0x600), Some(8)));
         assert_eq!((sample.data_page_size, sample.code_page_size), (Some(4_096), Some(2_097_152)));
@@ -109,4 +112,29 @@ fn a_sample_with_the_counts_of_its_group() {
     let too_many = written().u64s([u64::MAX, 90, 100, 1]).as_record(9, 0);
     let [record] = &layout.records(&too_many).collect::<Vec<_>>()[..] else { panic!("one") };
     assert!(matches!(record.body, Body::Unknown { kind: 9, .. }));
+}
+
+/// The numbers are the header's `PERF_MEM_S(FIELD, NAME)`.
+#[test]
+fn the_fields_of_a_data_source_have_the_headers_names() {
+    for (number, names) in [
+        (0x1f, "OP_NA OP_LOAD OP_STORE OP_PFETCH OP_EXEC"),
+        ((0x02 | 0x20) << 5, "LVL_HIT LVL_L2"),
+        (
+            0x3fff << 5,
+            "LVL_NA LVL_HIT LVL_MISS LVL_L1 LVL_LFB LVL_L2 LVL_L3 LVL_LOC_RAM LVL_REM_RAM1 LVL_REM_RAM2 \
+            LVL_REM_CCE1 LVL_REM_CCE2 LVL_IO LVL_UNC",
+        ),
+        (0x1f << 19, "SNOOP_NA SNOOP_NONE SNOOP_HIT SNOOP_MISS SNOOP_HITM"),
+        (0x03 << 24, "LOCK_NA LOCK_LOCKED"),
+        (0x7f << 26, "TLB_NA TLB_HIT TLB_MISS TLB_L1 TLB_L2 TLB_WK TLB_OS"),
+        (0x0c << 33, "LVLNUM_LFB"),
+        (0x0e << 33, "LVLNUM_PMEM"),
+        (0x03 << 38, "SNOOPX_FWD SNOOPX_PEER"),
+        (0x07 << 40, "BLK_NA BLK_DATA BLK_ADDR"),
+        (0x04 << 43, "HOPS_3"),
+        (0, ""),
+    ] {
+        assert_eq!(DataSource::from(number).to_string(), names, "{number:#x}");
+    }
 }
