@@ -1,5 +1,7 @@
 //! Starts, stops and changes open events: by ioctl(2) one event, by prctl(2) all events of a thread.
 
+use std::ffi::{CStr, CString};
+
 use crate::attr::Attr;
 use crate::counter::Counter;
 use crate::error::Error;
@@ -9,11 +11,37 @@ use crate::open::{KERNEL_ADDRESS, MALFORMED_BREAKPOINT};
 use crate::pmu_event::Refusal;
 use crate::sys::{
     self, Descriptor, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD,
-    IOC_REFRESH, IOC_RESET, IOC_SET_OUTPUT,
+    IOC_REFRESH, IOC_RESET, IOC_SET_FILTER, IOC_SET_OUTPUT,
 };
 
 /// Why EINVAL and EOPNOTSUPP are returned for a request.
 const ONLY_FOR_SAMPLING: &str = "the request is for events that sample, and this one counts";
+
+/// Why the kernel is not asked for 0 more samples: 0 stands for no limit (`perf_event_refresh`,
+/// `kernel/events/core.c`, linux 6.12).
+pub(crate) const REFRESH_WITHOUT_SAMPLES: &str =
+    "linux would start it without a limit if asked for 0 more samples; disable it instead";
+
+/// Sets an event's filter. `set` passes it to the kernel.
+pub(crate) fn set_filter(
+    filter: &str,
+    event: &str,
+    set: impl FnOnce(&CStr) -> Result<(), Refusal>,
+) -> Result<(), Error> {
+    const CALL: &str = "ioctl(SET_FILTER)";
+    let text =
+        CString::new(filter).map_err(|_| Error::refused(event, "a filter does not contain the character NUL"))?;
+    set(&text).map_err(|refusal| match refusal {
+        Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => Error::os(errno, CALL, event, NO_FILTER),
+        Refusal::Os(errno @ libc::EEXIST) => {
+            Error::os(errno, CALL, event, "the event has a filter already, and keeps it; open another")
+        }
+        refusal => refusal.explain(CALL, event.to_owned()),
+    })
+}
+
+const NO_FILTER: &str = "the filter is not valid for this event: it names a field that the tracepoint does not have \
+                         (see its file format in tracefs), or the event has no filters";
 
 impl Counter {
     /// Starts the counter: after [`disable`](Self::disable), or if it was opened [`disabled`](Attr::disabled).
@@ -73,8 +101,11 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period).
+    /// As [`period`](Self::period). 0 is refused.
     pub fn refresh(&self, overflows: u32) -> Result<(), Error> {
+        if overflows == 0 {
+            return Err(Error::refused(self.event().to_string(), REFRESH_WITHOUT_SAMPLES));
+        }
         self.each("ioctl(REFRESH)", |fd| sys::ioctl(fd, IOC_REFRESH, overflows.into()))
     }
 
@@ -99,6 +130,20 @@ impl Counter {
     /// As [`period`](Self::period).
     pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
         self.each("ioctl(PAUSE_OUTPUT)", |fd| sys::ioctl(fd, IOC_PAUSE_OUTPUT, pause.into()))
+    }
+
+    /// Counts only what passes a filter on the fields of a tracepoint, such as `count > 10`. An event takes one filter,
+    /// and keeps it.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable). Other events have no filters, and a field that the tracepoint does not have is an
+    /// error.
+    pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
+        set_filter(filter, &self.event().to_string(), |filter| {
+            self.pmu_events()
+                .try_for_each(|pmu_event| sys::ioctl_text(pmu_event.fd()?, IOC_SET_FILTER, filter).map_err(Refusal::Os))
+        })
     }
 
     /// Changes an open breakpoint to another address, length or access. [`event`](Self::event) then returns the new

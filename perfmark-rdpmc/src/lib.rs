@@ -214,17 +214,19 @@ mod pmu_event;
 mod source;
 mod kinds;
 mod counter;
+mod control;
 pub mod sample;
 mod off_cpu;
 mod emulated_counter;
 mod counter_set;
-mod control;
 mod group;
 mod group_read;
 mod target_counter;
 mod target_group;
 #[cfg(all(unix, not(perfmark_scripted)))]
 mod descriptors;
+#[cfg(all(unix, not(perfmark_scripted)))]
+mod bpf;
 pub mod clock;
 mod cost;
 pub mod support;

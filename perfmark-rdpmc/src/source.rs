@@ -1,7 +1,9 @@
 //! An open event that any thread may use: one whose records go to a ring, or that counts for another target.
 
+use std::ffi::CStr;
+
 use crate::pmu_event::{GROUP, Refusal};
-use crate::sys::{self, Descriptor, FORMAT_GROUP, FORMAT_LOST, IOC_ID};
+use crate::sys::{self, Descriptor, FORMAT_GROUP, FORMAT_LOST, IOC_ID, IOC_SET_FILTER};
 
 /// The count of a sampled event, and its lost samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +84,10 @@ impl Source {
             Ok(_) => Ok(()),
             Err(errno) => Err(Refusal::Os(errno)),
         }
+    }
+
+    pub(crate) fn set_filter(&self, filter: &CStr) -> Result<(), Refusal> {
+        sys::ioctl_text(self.fd()?, IOC_SET_FILTER, filter).map_err(Refusal::Os)
     }
 
     /// The kernel's id of the event.

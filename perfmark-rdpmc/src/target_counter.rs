@@ -1,9 +1,11 @@
 //! Counters of other threads, of entire CPUs and of cgroups.
 
+use std::ffi::CStr;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::attr::Attr;
+use crate::control;
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::Machine;
@@ -118,6 +120,16 @@ impl TargetCounter {
     pub fn reset(&self) -> Result<(), Error> {
         self.resets.fetch_add(1, Relaxed);
         self.each("ioctl(RESET)", IOC_RESET)
+    }
+
+    /// Counts only what passes a filter, as [`Counter::set_filter`](crate::Counter::set_filter).
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable), and if the event does not have the filter's fields.
+    pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
+        let set = |filter: &CStr| self.sources.iter().try_for_each(|source| source.set_filter(filter));
+        control::set_filter(filter, &self.event().to_string(), set)
     }
 
     /// The kernel's id of the event; on several kinds of core, of the one whose name sorts first.

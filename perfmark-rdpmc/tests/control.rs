@@ -108,6 +108,8 @@ fn requests_for_sampling_events() {
         );
         assert_eq!(error.to_string(), expected);
     }
+    let error = counter.refresh(0).expect_err("no limit");
+    assert!(error.reason().contains("without a limit if asked for 0 more samples"), "{error}");
     let error = counter.set_output(None).expect_err("it has no samples");
     assert_eq!(error.reason(), "the request is for events that sample, and this one counts");
     let error = counter.modify_attributes(&breakpoint).expect_err("it is not a breakpoint");

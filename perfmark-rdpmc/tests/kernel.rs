@@ -6,11 +6,12 @@
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "only for linux"))]
 
 use std::hint::black_box;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Event, Software};
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Event, Software, Target, TargetCounter};
 
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
@@ -27,12 +28,14 @@ fn main() {
     if std::env::var_os(child::SCENARIO).is_some() {
         return other_user::main();
     }
-    let cases: [Case; 7] = [
+    let cases: [Case; 9] = [
         ("every_software_event_opens_or_is_refused_with_a_reason", || allowed(&attr("page-faults")), software),
         ("page_faults_are_counted_exactly", || allowed(&attr("page-faults")), page_faults),
         ("switches_and_migrations_are_counted_with_kernel_mode", || allowed(&all("cs")), switches),
         ("a_breakpoint_counts_the_writes_of_a_variable_exactly", || allowed(&breakpoint(Access::Write)), writes),
         ("a_tracepoint_counts_exactly", || in_tracefs(|| allowed(&all("syscalls:sys_enter_getppid"))), tracepoint),
+        ("a_filter_leaves_out_what_does_not_pass", || in_tracefs(|| allowed(&all(PRIORITY))), filtered),
+        ("a_bpf_program_decides_what_is_counted", || in_tracefs(|| program(1).and(allowed(&all(GROUP)))), by_program),
         ("a_uprobe_counts_the_calls_of_a_function_exactly", || allowed(&uprobe()?), calls),
         ("another_user_may_count_by_breakpoints_and_learns_what_the_rest_requires", is_root, another_user),
     ];
@@ -220,6 +223,86 @@ fn tracepoint() {
         assert!(error.contains("tracepoints are reached in kernel mode only"), "{error}");
         let error = Counter::open(&all("sched:sched_swich")).expect_err("no such tracepoint").to_string();
         assert!(error.contains("did you mean") && error.contains("sched_switch"), "{error}");
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A system call with arguments.
+const PRIORITY: &str = "syscalls:sys_enter_getpriority";
+
+fn filtered() {
+    let result = in_tracefs(|| {
+        // SAFETY: takes numbers.
+        let call = || (0..10).for_each(|user| _ = unsafe { libc::getpriority(libc::PRIO_USER, user) });
+        let counter = open(&all(PRIORITY));
+        assert_eq!(count(&counter, call), 10);
+        let error = counter.set_filter("nobody > 6").expect_err("no such field").to_string();
+        assert!(error.contains("ioctl(SET_FILTER) failed with EINVAL") && error.contains("names a field"), "{error}");
+        assert_eq!(count(&counter, call), 10, "as before");
+        counter.set_filter("who > 6").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(count(&counter, call), 3, "7, 8 and 9");
+        let error = counter.set_filter("who > 7").expect_err("a second one").to_string();
+        assert!(error.contains("EEXIST: the event has a filter already"), "{error}");
+        let all_of_the_thread = TargetCounter::open(&all(PRIORITY), &Target::this_thread());
+        let all_of_the_thread = all_of_the_thread.unwrap_or_else(|error| panic!("{error}"));
+        all_of_the_thread.set_filter("who == 1").unwrap_or_else(|error| panic!("{error}"));
+        call();
+        assert_eq!(all_of_the_thread.read().map(|reading| reading.value), Ok(1));
+        let error = open(&attr("page-faults")).set_filter("who > 6").expect_err("no fields").to_string();
+        assert!(error.contains("EINVAL") && error.contains("has no filters"), "{error}");
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A system call that nothing else in these tests makes: a program is for all events of its tracepoint.
+const GROUP: &str = "syscalls:sys_enter_getpgid";
+
+/// A BPF program for tracepoints that returns a number.
+fn program(returns: i32) -> Result<OwnedFd, String> {
+    /// The start of `union bpf_attr` for `BPF_PROG_LOAD`.
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        instructions: u32,
+        code: u64,
+        license: u64,
+    }
+    const BPF_PROG_LOAD: libc::c_long = 5;
+    const BPF_PROG_TYPE_TRACEPOINT: u32 = 5;
+    // Moves the number to the register with the result, and exits (`Documentation/bpf/standardization`).
+    let code = [0xb7 | u64::from(returns.cast_unsigned()) << 32, 0x95];
+    let license = c"MIT";
+    let load = Load {
+        kind: BPF_PROG_TYPE_TRACEPOINT,
+        instructions: 2,
+        code: code.as_ptr().expose_provenance() as u64,
+        license: license.as_ptr().expose_provenance() as u64,
+    };
+    // SAFETY: a live structure of this size, with pointers to live memory; then a new descriptor.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const load, size_of_val(&load));
+        match i32::try_from(fd) {
+            Ok(fd @ 0..) => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => Err(format!("bpf(PROG_LOAD): {}", std::io::Error::last_os_error())),
+        }
+    }
+}
+
+fn by_program() {
+    let result = in_tracefs(|| {
+        // SAFETY: takes a number.
+        let call = || (0..10).for_each(|_| _ = unsafe { libc::getpgid(0) });
+        for (returns, counts) in [(1, 10), (0, 0)] {
+            let (program, counter) = (program(returns)?, open(&all(GROUP)));
+            assert_eq!(counter.bpf_programs(), Ok(Vec::new()));
+            counter.set_bpf(program.as_fd()).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(count(&counter, call), counts, "if the program returns {returns}");
+            assert_eq!(counter.bpf_programs().map(|ids| ids.len()), Ok(1));
+        }
+        let error = open(&attr("page-faults")).set_bpf(program(1)?.as_fd()).expect_err("not a tracepoint").to_string();
+        assert!(error.contains("ioctl(SET_BPF) failed with E") && error.contains("only tracepoints"), "{error}");
         Ok(())
     });
     result.unwrap_or_else(|error| panic!("{error}"));

@@ -60,6 +60,9 @@ fn main() {
                 faults::an_event_loop_waits_for_a_rings_descriptor();
             }),
             trial("requests_change_what_is_sampled", faults::requests_change_what_is_sampled),
+            trial("a_sampled_breakpoint_can_be_moved_to_another_variable", || {
+                faults::a_sampled_breakpoint_can_be_moved_to_another_variable();
+            }),
             trial("the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu", || {
                 switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu();
             }),

@@ -1,12 +1,15 @@
 //! Starts, stops and changes what is sampled.
 
-use std::ffi::CString;
-
 use super::ring::Ring;
+use super::sampler::Sampler;
+use crate::control::{self, REFRESH_WITHOUT_SAMPLES};
 use crate::error::Error;
+use crate::machine::Machine;
 use crate::pmu_event::Refusal;
 use crate::source::Source;
-use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
+use crate::sys::{
+    IOC_DISABLE, IOC_ENABLE, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_RESET,
+};
 
 impl Ring {
     /// Starts all events of the ring: after [`disable`](Self::disable), or if they were opened
@@ -27,6 +30,42 @@ impl Ring {
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
         self.all("ioctl(DISABLE)", |source| source.ioctl(IOC_DISABLE, 0))
+    }
+
+    /// Sets the [counts](Self::counts) of all events of the ring to 0. Their times and lost records continue.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable).
+    pub fn reset(&self) -> Result<(), Error> {
+        self.all("ioctl(RESET)", |source| source.ioctl(IOC_RESET, 0))
+    }
+
+    /// Changes a sampled breakpoint to another address, length or access: to the breakpoint of `sampler`, which is
+    /// otherwise as the one that was opened. Records that are in the ring stay there.
+    ///
+    /// # Errors
+    ///
+    /// As [`enable`](Self::enable). Only breakpoints can be changed, and only to other breakpoints.
+    pub fn modify_attributes(&mut self, sampler: &Sampler) -> Result<(), Error> {
+        let attr = sampler.attr.clone().with_ring(self.layout.read_format);
+        let requests = attr.encode(&Machine::here())?;
+        let [request] = requests.as_slice() else {
+            return Err(Error::refused(sampler.name(), "only breakpoints can be changed"));
+        };
+        let modified = self.sources[..self.own]
+            .iter()
+            .try_for_each(|source| source.ioctl_pointer(IOC_MODIFY_ATTRIBUTES, &mut request.attr()));
+        modified.map_err(|refusal| match refusal {
+            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
+                let why = "only the address, length and access of an open breakpoint can be changed, to others that \
+                           the kernel accepts; open another ring";
+                Error::os(errno, "ioctl(MODIFY_ATTRIBUTES)", self.name.clone(), why)
+            }
+            refusal => refusal.explain("ioctl(MODIFY_ATTRIBUTES)", self.name.clone()),
+        })?;
+        self.name = sampler.name();
+        Ok(())
     }
 
     /// Changes the sampled event's period, or its frequency if it has one.
@@ -59,8 +98,11 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period).
+    /// As [`period`](Self::period). 0 is refused.
     pub fn refresh(&self, samples: u32) -> Result<(), Error> {
+        if samples == 0 {
+            return Err(Error::refused(self.name.clone(), REFRESH_WITHOUT_SAMPLES));
+        }
         self.own("ioctl(REFRESH)", |source| source.ioctl(IOC_REFRESH, samples.into()))
     }
 
@@ -75,17 +117,14 @@ impl Ring {
     }
 
     /// Samples only what passes a filter: on a tracepoint's fields (`count > 10`), or on addresses for a PMU that
-    /// traces (`filter 0x1000/64@/bin/true`).
+    /// traces (`filter 0x1000/64@/bin/true`). A tracepoint keeps its first filter.
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable). Other events have no filters.
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
-        let filter = CString::new(filter)
-            .map_err(|_| Error::refused(self.name.clone(), "a filter does not contain the character NUL"))?;
-        self.own("ioctl(SET_FILTER)", |source| {
-            sys::ioctl_text(source.fd()?, IOC_SET_FILTER, &filter).map_err(Refusal::Os)
-        })
+        let own = &self.sources[..self.own];
+        control::set_filter(filter, &self.name, |filter| own.iter().try_for_each(|source| source.set_filter(filter)))
     }
 
     /// The kernel's id of the sampled event, which records contain if requested.

@@ -30,7 +30,9 @@ macro_rules! bits {
                 self.0 & other.0 == other.0
             }
 
-            pub(super) fn of(bits: u64) -> Self {
+            /// The set with the kernel's bits.
+            #[must_use]
+            pub fn from_bits(bits: u64) -> Self {
                 Self(bits)
             }
 
@@ -220,4 +222,19 @@ bits! {
     CAPACITY_WRITE = 1 << 6;
     /// It read more than the processor has room for.
     CAPACITY_READ = 1 << 7;
+}
+
+bits! {
+    /// What a reading contains (`enum perf_event_read_format`).
+    ReadFormat:
+    /// The time for which the event was enabled.
+    TOTAL_TIME_ENABLED = 1 << 0;
+    /// The time for which the event was enabled and on the PMU.
+    TOTAL_TIME_RUNNING = 1 << 1;
+    /// The event's id.
+    ID = 1 << 2;
+    /// The counts of all events of the group.
+    GROUP = 1 << 3;
+    /// The lost samples (linux 6.0).
+    LOST = 1 << 4;
 }

@@ -67,7 +67,7 @@ mod reader;
 mod control;
 
 pub use crate::source::Count;
-pub use flags::{Branches, Content, Records, TransactionFlags};
+pub use flags::{Branches, Content, ReadFormat, Records, TransactionFlags};
 pub use parameters::{AuxAction, Clock};
 pub use reader::{Reader, Ready, wait, wait_or_wake};
 pub use record::{

@@ -46,7 +46,7 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
 
 /// Which part of a request the kernel refuses: the one without which `open` succeeds.
 pub(super) fn culprit(raw: &PerfEventAttr, errno: i32, open: impl Fn(&PerfEventAttr) -> bool) -> Option<String> {
-    let mut flags: Vec<(u64, String)> = Records::of(raw.flags)
+    let mut flags: Vec<(u64, String)> = Records::from_bits(raw.flags)
         .named()
         .map(|(records, name)| (records.bits(), format!("records of {name} (Sampler::records)")))
         .collect();
@@ -56,7 +56,7 @@ pub(super) fn culprit(raw: &PerfEventAttr, errno: i32, open: impl Fn(&PerfEventA
         let bits = if bits == FLAG_REMOVE_ON_EXEC { bits | FLAG_SIGTRAP } else { bits };
         (PerfEventAttr { flags: raw.flags & !bits, ..raw.clone() }, name)
     });
-    let contents = Content::of(raw.sample_type).named().map(|(content, name)| {
+    let contents = Content::from_bits(raw.sample_type).named().map(|(content, name)| {
         let aux_sample_size = if content == Content::AUX { 0 } else { raw.aux_sample_size };
         let sample_type = raw.sample_type & !content.bits();
         let without = PerfEventAttr { sample_type, aux_sample_size, ..raw.clone() };

@@ -282,13 +282,13 @@ impl Sampler {
     pub fn layout(&self) -> Layout {
         let given = |field| self.attr.set(field).unwrap_or(0);
         Layout {
-            content: Content::of(given(Field::SampleType)),
+            content: Content::from_bits(given(Field::SampleType)),
             read_format: FORMAT_TOTAL_TIME_ENABLED
                 | FORMAT_TOTAL_TIME_RUNNING
                 | FORMAT_ID
                 | FORMAT_LOST
                 | if self.members.is_empty() { 0 } else { FORMAT_GROUP },
-            branches: Branches::of(given(Field::BranchSampleType)),
+            branches: Branches::from_bits(given(Field::BranchSampleType)),
             user_registers: given(Field::SampleRegsUser),
             interrupt_registers: given(Field::SampleRegsIntr),
             has_origin: given(Field::Flags) & FLAG_SAMPLE_ID_ALL != 0,

@@ -1,10 +1,12 @@
 //! Samples of page faults, whose addresses are known.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use perfmark_rdpmc::sample::{self, Body, Content, Ring, Sampler};
-use perfmark_rdpmc::{Attr, Software};
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Software};
 
 use super::process::{Memory, page_size};
 use super::{gettid, open};
@@ -267,9 +269,35 @@ pub(super) fn requests_change_what_is_sampled() {
     assert!(counted >= 50 && few.abs_diff(counted / 5) <= 1, "{few} of {counted} with a period of 5");
     check("disable", ring.disable());
     assert_eq!(sampled(&touch(10)), 0);
+    check("reset", ring.reset());
+    assert_eq!(ring.count().map(|count| count.value), Ok(0));
+    let error = ring.refresh(0).expect_err("no limit");
+    assert!(error.to_string().contains("without a limit if asked for 0 more samples"), "{error}");
     let error = ring.set_filter("address > 0").expect_err("it has no filters");
     assert!(error.to_string().contains("ioctl(SET_FILTER) failed with EINVAL"), "{error}");
     assert_eq!(sampler_without_samples_has_no_period(), Some("EINVAL"));
+}
+
+pub(super) fn a_sampled_breakpoint_can_be_moved_to_another_variable() {
+    static VARIABLES: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+    let on = |n: usize| {
+        let breakpoint = Breakpoint::on(&VARIABLES[n], Access::Write).expect("8 bytes");
+        Sampler::new(Attr::new(breakpoint)).content(Content::ADDRESS).pages(1)
+    };
+    let mut ring = match on(0).open() {
+        Ok(ring) => ring,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let write = || VARIABLES.iter().for_each(|variable| (0..7).for_each(|n| variable.store(n, Relaxed)));
+    let address = |n: usize| std::ptr::from_ref(&VARIABLES[n]).addr() as u64;
+    write();
+    assert_eq!(addresses(&ring), [address(0); 7]);
+    ring.modify_attributes(&on(1)).unwrap_or_else(|error| panic!("{error}"));
+    write();
+    assert_eq!(addresses(&ring), [address(1); 7]);
+    let error = ring.modify_attributes(&on(0).content(Content::IP)).expect_err("more than the address").to_string();
+    assert!(error.contains("EINVAL: only the address, length and access of an open breakpoint"), "{error}");
+    assert!(open(&faults()).modify_attributes(&on(0)).is_err(), "not a breakpoint");
 }
 
 fn sampler_without_samples_has_no_period() -> Option<&'static str> {

@@ -292,6 +292,6 @@ pub struct Transaction {
 impl From<u64> for Transaction {
     fn from(number: u64) -> Self {
         let abort_code = u32::try_from(number >> 32).unwrap_or(0);
-        Self { flags: TransactionFlags::of(number & u64::from(u32::MAX)), abort_code }
+        Self { flags: TransactionFlags::from_bits(number & u64::from(u32::MAX)), abort_code }
     }
 }

@@ -1,6 +1,6 @@
 //! What the records of an event contain, which the records themselves do not say.
 
-use super::super::flags::{Branches, Content};
+use super::super::flags::{Branches, Content, ReadFormat};
 use crate::sys::{FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
 
 /// What the records of an event contain, which is needed to read them. Records of events with other layouts cannot be
@@ -20,6 +20,23 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// The same layout with readings that contain something else, for records that another program saved. Events of
+    /// this crate always have both times and the id in their readings, and the lost samples since linux 6.0.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::sample::{Content, ReadFormat, Sampler};
+    /// use perfmark_rdpmc::{Attr, Software};
+    ///
+    /// // Samples with a bare count, as `perf record` without a group writes them.
+    /// let sampler = Sampler::new(Attr::new(Software::TaskClock)).content(Content::READ);
+    /// let layout = sampler.layout().read_format(ReadFormat::default());
+    /// assert_ne!(layout, sampler.layout());
+    /// ```
+    #[must_use]
+    pub fn read_format(self, format: ReadFormat) -> Self {
+        Self { read_format: format.bits(), ..self }
+    }
+
     pub(super) fn has(&self, content: Content) -> bool {
         self.content.contains(content)
     }

@@ -1,6 +1,6 @@
 //! Samples, byte by byte as the kernel writes them.
 
-use super::super::super::flags::{Branches, Content, TransactionFlags};
+use super::super::super::flags::{Branches, Content, ReadFormat, TransactionFlags};
 use super::*;
 use crate::sys::{FORMAT_GROUP, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
 
@@ -112,6 +112,34 @@ fn a_sample_with_the_counts_of_its_group() {
     let too_many = written().u64s([u64::MAX, 90, 100, 1]).as_record(9, 0);
     let [record] = &layout.records(&too_many).collect::<Vec<_>>()[..] else { panic!("one") };
     assert!(matches!(record.body, Body::Unknown { kind: 9, .. }));
+}
+
+/// `perf_event_open(2)`, "Reading results".
+#[test]
+fn saved_counts_of_every_read_format_are_parsed() {
+    for bits in 0..32 {
+        let format = ReadFormat::from_bits(bits);
+        let given = |part, number| format.contains(part).then_some(number);
+        let events = if format.contains(ReadFormat::GROUP) { 2 } else { 1 };
+        let expected: Vec<Value> = (0..events)
+            .map(|n| Value { value: 100 + n, id: given(ReadFormat::ID, 10 + n), lost: given(ReadFormat::LOST, 20 + n) })
+            .collect();
+        let (enabled, running) = (given(ReadFormat::TOTAL_TIME_ENABLED, 90), given(ReadFormat::TOTAL_TIME_RUNNING, 80));
+        let times = enabled.into_iter().chain(running);
+        let rest = |value: &Value| value.id.into_iter().chain(value.lost).collect::<Vec<_>>();
+        let numbers: Vec<u64> = if format.contains(ReadFormat::GROUP) {
+            let each = expected.iter().flat_map(|value| [vec![value.value], rest(value)].concat());
+            [events].into_iter().chain(times).chain(each).collect()
+        } else {
+            [expected[0].value].into_iter().chain(times).chain(rest(&expected[0])).collect()
+        };
+        let layout = Layout { content: Content::READ, ..Layout::default() }.read_format(format);
+        let record = numbers.iter().fold(written(), |written, &number| written.u64(number)).as_record(9, 0);
+        let [record] = &layout.records(&record).collect::<Vec<_>>()[..] else { panic!("one") };
+        let Body::Sample(Sample { values: Some(values), .. }) = record.body else { panic!("{format:?}: {record:?}") };
+        assert_eq!((values.enabled, values.running), (enabled, running), "{format:?}");
+        assert_eq!(values.iter().collect::<Vec<_>>(), expected, "{format:?}");
+    }
 }
 
 /// The numbers are the header's `PERF_MEM_S(FIELD, NAME)`.
