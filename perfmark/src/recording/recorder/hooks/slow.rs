@@ -99,7 +99,7 @@ pub(crate) fn note_panic(recorder: &Recorder, token: Token) -> Token {
 #[cold]
 #[inline(never)]
 pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let entered = plan.set().emulated_count();
+    let entered = plan.set().emulated_counts();
     remove_ended_elsewhere(&recorder);
     if recorder.stack.next_for(plan.set().len()).is_some() {
         return plan.base_hooks().begin(recorder);
