@@ -149,6 +149,50 @@
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
+//! # Signals, and starting and stopping
+//!
+//! A sampled thread can get a signal for each sample. [`disable_all_of_thread`] stops everything that a thread opened:
+//!
+//! ```
+//! # #[cfg(target_os = "linux")] {
+//! use std::sync::atomic::AtomicU32;
+//! use std::sync::atomic::Ordering::Relaxed;
+//!
+//! use perfmark_rdpmc::sample::Sampler;
+//! use perfmark_rdpmc::{Attr, Software, disable_all_of_thread, enable_all_of_thread};
+//!
+//! static OVERFLOWS: AtomicU32 = AtomicU32::new(0);
+//!
+//! extern "C" fn overflow(_: libc::c_int) {
+//!     OVERFLOWS.fetch_add(1, Relaxed);
+//! }
+//!
+//! // SAFETY: the handler only adds to a number.
+//! unsafe { libc::signal(libc::SIGUSR1, overflow as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+//! let clock = Attr::new(Software::TaskClock);
+//! if let Ok(ring) = Sampler::new(clock).period(100_000).wakeup_events(1).signal(libc::SIGUSR1).open() {
+//!     std::hint::black_box((0..1_000_000_u64).filter(|n| n.is_power_of_two()).count());
+//!     disable_all_of_thread()?;
+//!     println!("{} signals in {} ns", OVERFLOWS.load(Relaxed), ring.count()?.value);
+//!     enable_all_of_thread()?;
+//! }
+//! # }
+//! # Ok::<(), perfmark_rdpmc::Error>(())
+//! ```
+//!
+//! # Where `perf_event_open(2)` describes it
+//!
+//! | in the manual | here |
+//! |---|---|
+//! | `pid`, `cpu`, `PERF_FLAG_PID_CGROUP` | [`Target`] |
+//! | `struct perf_event_attr` | [`Attr`], [`Field`], [`sample::Sampler`] |
+//! | `group_fd`, `PERF_FORMAT_*` | [`Group`], [`TargetGroup`], [`sample::ReadFormat`] |
+//! | the first page, `rdpmc` | [`Counter::read_user`], [`Page`], [`clock::KernelClock`] |
+//! | records, `PERF_SAMPLE_*`, AUX | [`sample::Record`], [`sample::Content`], [`sample::Reader::aux`] |
+//! | overflow, `poll(2)`, signals | [`sample::wait`], [`sample::Sampler::signal`], `AsFd` of counters and rings |
+//! | `ioctl(2)` requests, `prctl(2)` | methods of [`Counter`] and [`sample::Ring`], [`disable_all_of_thread`] |
+//! | files in `/proc` and `/sys`, errors | [`Support`], [`Machine`], [`Error`] |
+//!
 //! # When an event cannot be counted
 //!
 //! Every [`Error`] names the event, the system call and its errno, the likely cause on this machine, and the remedy.
@@ -214,6 +258,7 @@ mod pmu_event;
 mod source;
 mod kinds;
 mod counter;
+mod page;
 mod control;
 pub mod sample;
 mod off_cpu;
@@ -253,6 +298,7 @@ pub use group::{Group, GroupReading};
 pub use group_read::GroupRead;
 pub use machine::Machine;
 pub use off_cpu::{OffCpu, OffCpuReading, OffCpuTime};
+pub use page::Page;
 pub use reading::{Delta, Reading};
 pub use region::Region;
 pub use support::{Support, support};

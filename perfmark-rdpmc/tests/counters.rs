@@ -25,6 +25,7 @@ fn main() {
             ("the_region_of_another_counter_does_no_harm_in_hardware", || {
                 anothers_region(&Attr::new(Hardware::Instructions));
             }),
+            ("a_loop_of_ones_own_over_the_page_reads_the_same", a_loop_of_ones_own_over_the_page_reads_the_same),
             ("a_pinned_event_that_does_not_fit_says_so", a_pinned_event_that_does_not_fit_says_so),
         ],
     );
@@ -109,6 +110,32 @@ fn anothers_region(attr: &Attr) {
     for (region, about) in [(&of_one, 2 * length), (&now, length)] {
         let Delta::Exact(value) = one.end(region) else { panic!("not exact") };
         assert!(!attr.event().is_hardware() || value >= about, "{value}");
+    }
+}
+
+/// The loop is only for the machine of `ci/pmu-machine`: the number of an arm64 counter is in the instruction.
+fn a_loop_of_ones_own_over_the_page_reads_the_same() {
+    let counter = Counter::open(&Attr::new(Hardware::Cycles)).expect("there is a PMU");
+    let page = counter.page().expect("it has a page");
+    assert!(page.cap_user_rdpmc() && page.pmc_width() > 0, "{page:?}");
+    #[cfg(target_arch = "aarch64")]
+    {
+        const CYCLE_COUNTER: u32 = 32;
+        let own = || loop {
+            let lock = page.lock();
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
+            let (offset, unused) = (page.offset(), 64 - u32::from(page.pmc_width()));
+            assert_eq!(page.index(), CYCLE_COUNTER);
+            let raw: u64;
+            // SAFETY: the page of this thread's own counter names it.
+            unsafe { std::arch::asm!("mrs {}, pmccntr_el0", out(reg) raw, options(nomem, nostack)) };
+            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
+            if lock % 2 == 0 && page.lock() == lock {
+                break ((raw << unused).cast_signed() >> unused).wrapping_add(offset).cast_unsigned();
+            }
+        };
+        let (before, value, after) = (own(), counter.read_user().expect("readable").value, own());
+        assert!(before < value && value < after, "{before} {value} {after}");
     }
 }
 

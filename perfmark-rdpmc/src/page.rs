@@ -1,0 +1,134 @@
+//! The metadata page of a counter, for programs that read it by a loop of their own.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::counter::Counter;
+use crate::sys::{
+    CAP_BIT0_IS_DEPRECATED, CAP_USER_RDPMC, CAP_USER_TIME, CAP_USER_TIME_SHORT, CAP_USER_TIME_ZERO, MmapPage,
+};
+
+/// A counter's metadata page, which only the kernel writes: `struct perf_event_mmap_page`. Each method is one relaxed
+/// load. The values belong together if [`lock`](Self::lock) was even before the first load, and is the same
+/// after the last one.
+///
+/// [`Counter::read_user`] has the loop for it. This is the same by hand, on x86-64:
+///
+/// ```
+/// # #[cfg(target_arch = "x86_64")] {
+/// use std::arch::asm;
+/// use std::sync::atomic::Ordering::Acquire;
+/// use std::sync::atomic::compiler_fence;
+///
+/// use perfmark_rdpmc::{Attr, Counter, Hardware, Page};
+///
+/// /// `None` if only the kernel can read it now.
+/// fn read(page: Page<'_>) -> Option<u64> {
+///     loop {
+///         let lock = page.lock();
+///         compiler_fence(Acquire);
+///         let (index, offset, unused) = (page.index(), page.offset(), 64 - u32::from(page.pmc_width()));
+///         if !page.cap_user_rdpmc() || index == 0 {
+///             return None;
+///         }
+///         let (low, high): (u32, u32);
+///         // SAFETY: this thread opened the counter, and its page names the number.
+///         unsafe { asm!("rdpmc", in("ecx") index - 1, out("eax") low, out("edx") high, options(nomem, nostack)) };
+///         compiler_fence(Acquire);
+///         if lock % 2 == 0 && page.lock() == lock {
+///             // The kernel starts counters at a negative value.
+///             let raw = u64::from(high) << 32 | u64::from(low);
+///             return Some(((raw << unused).cast_signed() >> unused).wrapping_add(offset).cast_unsigned());
+///         }
+///     }
+/// }
+///
+/// match Counter::open(&Attr::new(Hardware::Instructions)) {
+///     Ok(counter) => match counter.page().and_then(read) {
+///         Some(value) => println!("{value} instructions"),
+///         None => println!("{} instructions by read(2)", counter.read_syscall()?.value),
+///     },
+///     Err(why) => eprintln!("{why}"),
+/// }
+/// # }
+/// # Ok::<(), perfmark_rdpmc::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a>(&'a MmapPage);
+
+/// A method for each field.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $field:ident: $number:ty;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        #[must_use]
+        pub fn $field(self) -> $number {
+            self.0.$field.load(Relaxed)
+        }
+    )*};
+}
+
+/// A method for each capability bit.
+macro_rules! capabilities {
+    ($($(#[$doc:meta])* $name:ident: $bit:expr;)*) => {$(
+        $(#[$doc])*
+        #[inline]
+        #[must_use]
+        pub fn $name(self) -> bool {
+            const BITS: u64 = CAP_BIT0_IS_DEPRECATED | $bit;
+            self.0.capabilities.load(Relaxed) & BITS == BITS
+        }
+    )*};
+}
+
+impl Page<'_> {
+    fields! {
+        /// The version of the structure.
+        version: u32;
+        /// The lowest version that it is compatible with.
+        compat_version: u32;
+        /// Odd while the kernel writes, and changed afterwards.
+        lock: u32;
+        /// The hardware counter plus 1; 0 if only `read(2)` can read the event now.
+        index: u32;
+        /// What to add to the hardware counter.
+        offset: i64;
+        /// Nanoseconds for which the event was enabled, up to the last update.
+        time_enabled: u64;
+        /// Nanoseconds for which the event was on the PMU, up to the last update.
+        time_running: u64;
+        /// The bits of the hardware counter.
+        pmc_width: u16;
+        /// The shift for times.
+        time_shift: u16;
+        /// The multiplier for times.
+        time_mult: u32;
+        /// What to add to times since the last update.
+        time_offset: u64;
+        /// The kernel's clock at tick 0; see [`KernelClock`](crate::clock::KernelClock).
+        time_zero: u64;
+        /// A recent tick, if the tick counter has fewer than 64 bits.
+        time_cycles: u64;
+        /// The bits of the tick counter, if it has fewer than 64.
+        time_mask: u64;
+    }
+
+    capabilities! {
+        /// Whether user space may read the hardware counter.
+        cap_user_rdpmc: CAP_USER_RDPMC;
+        /// Whether times can be brought up to now by the tick counter.
+        cap_user_time: CAP_USER_TIME;
+        /// Whether `time_zero` is valid.
+        cap_user_time_zero: CAP_USER_TIME_ZERO;
+        /// Whether `time_cycles` and `time_mask` are valid.
+        cap_user_time_short: CAP_USER_TIME_SHORT;
+    }
+}
+
+impl Counter {
+    /// The counter's page, for a loop of one's own. `None` for an event without a page: a software event, or one
+    /// without user-space reads. On several kinds of core it is that of the first kind.
+    #[must_use]
+    pub fn page(&self) -> Option<Page<'_>> {
+        self.pmu_event().page().ok().map(|mapping| Page(mapping.page()))
+    }
+}
