@@ -135,6 +135,12 @@ const FACTS: &[(&str, Status, &str, &str)] = &[
         "tests/support_report.rs",
         "limits_of_sampling_thresholds_and_open_user_reads_are_reported",
     ),
+    (
+        "the AUX area, overwritten (read-only)",
+        Recorded,
+        "src/sample/reader.rs",
+        "a_snapshot_begins_with_the_oldest_byte",
+    ),
     ("E2BIG: the size that the kernel returns", Kernel, "src/open/tests.rs", "e2big_names_the_field_that_is_set"),
     ("EACCES: another user's process, an entire CPU", Kernel, "tests/targets.rs", "errors_of_nobody"),
     (

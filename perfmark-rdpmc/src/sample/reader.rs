@@ -1,8 +1,8 @@
 //! Reads a ring, and waits for records.
 
 use std::io::PipeReader;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -114,6 +114,15 @@ impl Reader<'_> {
         self.position
     }
 
+    /// A copy of the entire AUX area, the oldest data first, for an area that is
+    /// [overwritten](super::Sampler::aux_overwrite). Stop the event before, so that the hardware does not write
+    /// meanwhile. What was never written is 0. Empty without such an area. Not tested on a PMU with an AUX area.
+    #[must_use]
+    pub fn aux_snapshot(&self) -> Vec<u8> {
+        let Some(area) = self.ring.aux.as_ref().filter(|_| self.ring.is_aux_overwritten) else { return Vec::new() };
+        snapshot(area.data(), self.ring.aux_head())
+    }
+
     /// A copy of the data in the AUX area that a record describes. Makes room for new data. Not tested on a PMU with an
     /// AUX area.
     #[must_use]
@@ -123,9 +132,17 @@ impl Reader<'_> {
         let size = usize::try_from(aux.size).unwrap_or(0).min(data.len());
         let at = |n: usize| data[index(aux.offset.wrapping_add(n as u64), data.len())].load(Relaxed);
         let copy = (0..size).map(at).collect();
-        page.aux_tail.store(aux.offset.wrapping_add(aux.size), Release);
+        if !self.ring.is_aux_overwritten {
+            page.aux_tail.store(aux.offset.wrapping_add(aux.size), Release);
+        }
         copy
     }
+}
+
+/// A copy of an area that is written over and over, up to `head`.
+fn snapshot(data: &[AtomicU8], head: u64) -> Vec<u8> {
+    let at = |n: usize| data[index(head.wrapping_add(n as u64), data.len())].load(Relaxed);
+    (0..data.len()).map(at).collect()
 }
 
 impl Drop for Reader<'_> {
@@ -209,4 +226,16 @@ fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -
         sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))?;
     let ready = |Polled { index, is_ready, has_ended }| Ready { ring: index, is_ready, has_ended };
     Ok(polled.into_iter().map(ready).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_begins_with_the_oldest_byte() {
+        let data = [4, 5, 2, 3].map(AtomicU8::new);
+        assert_eq!(snapshot(&data, 6), [2, 3, 4, 5], "two bytes of the second round are written");
+        assert_eq!(snapshot(&data, 4), [4, 5, 2, 3]);
+    }
 }

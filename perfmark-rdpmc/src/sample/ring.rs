@@ -40,6 +40,7 @@ pub struct Ring {
     target: Target,
     pub(super) layout: Layout,
     pub(super) is_overwritten: bool,
+    pub(super) is_aux_overwritten: bool,
     pub(super) name: String,
     /// Held while the ring is read: the last record that was read.
     pub(super) record: Mutex<Vec<u8>>,
@@ -79,6 +80,7 @@ impl Sampler {
             target: self.target.clone(),
             layout: events.layout,
             is_overwritten: self.is_overwritten,
+            is_aux_overwritten: self.is_aux_overwritten,
             name,
             record: Mutex::new(Vec::with_capacity(RECORD)),
         };
@@ -91,7 +93,7 @@ impl Sampler {
         let bytes = |pages: usize| (pages as u64).saturating_mul(sys::page_size());
         page.aux_offset.store(bytes(1 + self.pages), Relaxed);
         page.aux_size.store(bytes(self.aux_pages), Relaxed);
-        AuxMapping::new(fd, page).map(Some).map_err(|errno| {
+        AuxMapping::new(fd, page, !self.is_aux_overwritten).map(Some).map_err(|errno| {
             let why = match errno {
                 libc::EOPNOTSUPP => "the PMU of this event has no AUX area; only tracing PMUs have one",
                 libc::EPERM => "no locked memory is left for the AUX area; use fewer pages, or raise RLIMIT_MEMLOCK",
@@ -220,6 +222,13 @@ impl Ring {
     #[must_use]
     pub fn head(&self) -> u64 {
         self.mapping.page().map_or(0, |page| page.data_head.load(Acquire))
+    }
+
+    /// How far the hardware has written into the AUX area, as far as the kernel knows: it updates this when it writes a
+    /// record about the area. 0 without an area. Two loads, the second one from the ring.
+    #[must_use]
+    pub fn aux_head(&self) -> u64 {
+        self.mapping.page().map_or(0, |page| page.aux_head.load(Acquire))
     }
 
     /// The lock of the ring's first page. It changes whenever the kernel updates the page: when the thread is put on a

@@ -37,6 +37,7 @@ pub struct Sampler {
     pub(super) pages: usize,
     pub(super) aux_pages: usize,
     pub(super) is_overwritten: bool,
+    pub(super) is_aux_overwritten: bool,
     pub(super) signal: Option<i32>,
 }
 
@@ -69,6 +70,7 @@ impl Sampler {
             pages: 8,
             aux_pages: 0,
             is_overwritten: false,
+            is_aux_overwritten: false,
             signal: None,
         }
     }
@@ -220,6 +222,13 @@ impl Sampler {
     #[must_use]
     pub fn aux_pages(self, pages: usize) -> Self {
         Self { aux_pages: pages, ..self }
+    }
+
+    /// Whether new trace overwrites old one in the AUX area, which is then mapped read-only;
+    /// [`Reader::aux_snapshot`](super::Reader::aux_snapshot) has the newest. Not tested on a PMU with an AUX area.
+    #[must_use]
+    pub fn aux_overwrite(self, overwrite: bool) -> Self {
+        Self { is_aux_overwritten: overwrite, ..self }
     }
 
     /// The bytes of trace after which the ring becomes ready.

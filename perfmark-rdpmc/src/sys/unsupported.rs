@@ -138,7 +138,7 @@ impl RingMapping {
 }
 
 impl AuxMapping {
-    pub(crate) fn new(fd: &Descriptor, _: &RingPage) -> Result<Self, i32> {
+    pub(crate) fn new(fd: &Descriptor, _: &RingPage, _: bool) -> Result<Self, i32> {
         match *fd {}
     }
 

@@ -102,11 +102,12 @@ impl RingMapping {
 
 impl AuxMapping {
     /// Maps an event's AUX area, whose offset and size its page has.
-    pub(crate) fn new(fd: &Descriptor, page: &RingPage) -> Result<Self, i32> {
+    /// If it is not writable, the hardware overwrites old data.
+    pub(crate) fn new(fd: &Descriptor, page: &RingPage, is_writable: bool) -> Result<Self, i32> {
         let length = usize::try_from(page.aux_size.load(Relaxed)).map_err(|_| libc::EINVAL)?;
         let mut start = None;
         let registration = Registration::new(|| {
-            let mapped = map(fd, length, page.aux_offset.load(Relaxed), true)?;
+            let mapped = map(fd, length, page.aux_offset.load(Relaxed), is_writable)?;
             start = ptr::NonNull::new(mapped.cast());
             Ok(Resource::Page(mapped, length))
         })?;

@@ -185,7 +185,7 @@ impl RingMapping {
 }
 
 impl AuxMapping {
-    pub(crate) fn new(_: &Descriptor, _: &RingPage) -> Result<Self, i32> {
+    pub(crate) fn new(_: &Descriptor, _: &RingPage, _: bool) -> Result<Self, i32> {
         Err(libc::EOPNOTSUPP)
     }
 
