@@ -21,8 +21,10 @@ use crate::sys::{EMULATED_EVENTS, EmulatedPage};
 /// - `instructions`: one with a `rep` prefix counts once for each element, unlike on a PMU.
 /// - `branches`: jumps, taken or not, calls and returns.
 /// - `L1-dcache-loads` and `L1-dcache-stores`: the emulator's accesses to memory. An access of more than 8 bytes may
-///   count once for each 8 bytes, which depends on QEMU's version; an atomic one counts as a load and a store. From the
-///   first such counter of the process on, the emulator takes time at each access.
+///   count once for each 8 bytes, which depends on QEMU's version; an atomic one counts as a load and a store.
+///
+/// From a process's first counter of branches on, the emulator takes more time for each branch; of loads or stores, for
+/// each access.
 ///
 /// ```
 /// use perfmark_rdpmc::{EmulatedCounter, Hardware, known_loop};
@@ -83,7 +85,7 @@ impl EmulatedCounter {
                        mode";
             Error::refused(event.to_string(), why)
         })?;
-        let page = EmulatedPage::request(index >= LOADS)
+        let page = EmulatedPage::request(index.min(LOADS))
             .map_err(|(call, errno)| {
                 let why =
                     exhausted(errno).unwrap_or("the page that the emulator counts in was refused; allow this call");

@@ -243,7 +243,9 @@ pub(super) fn run(scenario: &str) -> ExitCode {
         "accesses" => {
             let all = [around_long, around_short];
             (0..4).for_each(|_| all.iter().for_each(|call| call()));
-            thread::spawn(move || all.iter().for_each(|call| call())).join().expect("ended");
+            // A thread that starts a thread.
+            let of_thread = move || thread::spawn(move || all.iter().for_each(|call| call())).join();
+            thread::spawn(of_thread).join().expect("ended").expect("ended");
         }
         "threads and processes" => {
             (0..3).for_each(|_| thread::spawn(call_loops).join().expect("ended"));

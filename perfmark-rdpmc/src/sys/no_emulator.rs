@@ -4,7 +4,7 @@
 pub(crate) enum EmulatedPage {}
 
 impl EmulatedPage {
-    pub(crate) fn request(_: bool) -> Result<Option<Self>, (&'static str, i32)> {
+    pub(crate) fn request(_: usize) -> Result<Option<Self>, (&'static str, i32)> {
         Ok(None)
     }
 

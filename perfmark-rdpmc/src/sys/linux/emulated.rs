@@ -28,8 +28,8 @@ struct Page {
     owners: AtomicU64,
     /// The address of the thread's page.
     address: AtomicU64,
-    /// Whether loads or stores are needed, which take time at each access.
-    needs_memory: AtomicU64,
+    /// Which events are needed: those up to this one.
+    needed: AtomicU64,
     /// The emulator's name, filled up with zeroes.
     emulator: [AtomicU8; 64],
 }
@@ -51,13 +51,13 @@ fn failed(call: &'static str, error: &io::Error) -> (&'static str, i32) {
 }
 
 impl EmulatedPage {
-    /// Requests the calling thread's page. `Ok(None)` if no plugin answers. The emulator counts loads and stores from
-    /// the first request on that needs them.
+    /// Requests the calling thread's page. `Ok(None)` if no plugin answers. From the first request on that needs an
+    /// event, the emulator counts the events up to this one.
     ///
     /// # Errors
     ///
     /// The system call that failed, and its errno.
-    pub(crate) fn request(needs_memory: bool) -> Result<Option<Self>, (&'static str, i32)> {
+    pub(crate) fn request(needed: usize) -> Result<Option<Self>, (&'static str, i32)> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: writes the limit.
         unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
@@ -81,7 +81,7 @@ impl EmulatedPage {
         let new = Self { page, generation: generation() };
         new.page().owners.store(1, Relaxed);
         new.page().address.store(start.expose_provenance() as u64, Relaxed);
-        new.page().needs_memory.store(needs_memory.into(), Relaxed);
+        new.page().needed.store(needed as u64, Relaxed);
         let number = usize::try_from(file.as_raw_fd()).unwrap_or(usize::MAX);
         // SAFETY: the kernel ignores the arguments, and the plugin uses a descriptor that is open.
         unsafe { system_call(libc::SYS_getpid, REQUEST[0], REQUEST[1], number) };
