@@ -1,10 +1,10 @@
 //! Passing signals on to the program.
 //!
 //! The terminal sends Ctrl-C and similar signals to the program as well as to this process. So only signals from
-//! processes are passed on, once the program runs. Of those that come before, the last one is sent to it when it starts:
-//! it ends the program, and this process still removes its temporary directories. Ignored signals stay ignored, as under
-//! nohup(1), and the program inherits that. In the program, the signals that are handled here have their default action
-//! (`execve(2)`).
+//! processes are passed on, once the program runs. Of those that come before, the last one is sent to it when it
+//! starts: it ends the program, and this process still removes its temporary directories. Ignored signals stay ignored,
+//! as under nohup(1), and the program inherits that. In the program, the signals that are handled here have their
+//! default action (`execve(2)`).
 #![allow(unsafe_code, reason = "signal handlers that receive the sender")]
 
 use std::mem;

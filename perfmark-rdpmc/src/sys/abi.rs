@@ -249,3 +249,6 @@ pub(crate) struct ReadFormat {
     pub(crate) running: u64,
     pub(crate) id: u64,
 }
+
+/// The number of events that `perfmark run --emulate` counts in QEMU's user-mode emulator.
+pub(crate) const EMULATED_EVENTS: usize = 4;

@@ -29,10 +29,6 @@ pub(crate) mod errno;
 mod kernel;
 
 pub(crate) use abi::*;
-
-/// The number of events that an emulator counts.
-pub(crate) const EMULATED_EVENTS: usize = 4;
-
 #[cfg(perfmark_scripted)]
 pub use kernel::script;
 pub(crate) use kernel::{

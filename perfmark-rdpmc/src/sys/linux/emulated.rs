@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use super::fork::generation;
 use crate::arch::system_call;
-use crate::sys::EMULATED_EVENTS;
+use crate::sys::abi::EMULATED_EVENTS;
 
 /// The page, as in the plugin.
 #[derive(Debug)]
