@@ -28,9 +28,9 @@ impl Snapshot {
     /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
     /// first. They show what to mark next.
     ///
-    /// A sample counts for the innermost function of its stack that the program's author can mark. The source of such a
-    /// function is a line of a Rust file, and the function is neither in the standard library, nor in a crate that cargo
-    /// downloaded (`registry/src`, `git/checkouts`, or vendored beside perfmark), nor in perfmark. Methods that are
+    /// A sample counts for the innermost function of its stack that the program's author can mark. Its source is a
+    /// line of a Rust file, and it is neither in the standard library, nor in a crate that cargo downloaded
+    /// (`registry/src`, `git/checkouts`, or vendored beside perfmark), nor in perfmark. Methods that are
     /// usually derived (`clone`, `cmp`, `eq`, `ne`, `partial_cmp`) count for their callers. If the stack contains no
     /// such function, the sample counts for the executed one.
     ///

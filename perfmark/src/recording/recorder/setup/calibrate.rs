@@ -171,7 +171,7 @@ impl Calibration<'_> {
         })
     }
 
-    /// The value that nine of ten single calls of `call`, which has this mark, do not exceed, for each event of the set.
+    /// The value, for each event of the set, that nine of ten single calls of `call` do not exceed. It has this mark.
     fn nine_of_ten(&self, mark: &Mark, call: fn()) -> Numbers {
         let mut samples: [_; EVENT_SLOTS] = array::from_fn(|_| Vec::with_capacity(SAMPLES));
         for _ in 0..SAMPLES {
@@ -200,7 +200,8 @@ impl Calibration<'_> {
         known(least, self.key.set.len())
     }
 
-    /// What an open call counts by itself around calls of `call`, for each event of the set: the least of several loops.
+    /// What an open call counts by itself around calls of `call`, for each event of the set. It is the least of several
+    /// loops.
     fn own_around(&self, call: fn(), is_between: bool) -> Numbers {
         let each_own = (0..LOOPS).map(|_| self.thread.own_around(&|| run(call), is_between));
         let least = each_own.reduce(|least, own| each(least, own, u64::min)).unwrap_or_default();
