@@ -120,6 +120,9 @@ impl From<String> for Ended {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let destination = Destination::new(arguments.output.as_deref(), Destination::Stdout);
     destination.check()?;
+    // Before there is anything to remove.
+    #[cfg(unix)]
+    run::pass_on();
     match arguments.run(&destination) {
         Ok(status) => Ok(status),
         Err(Ended::Error(why)) => Err(why),

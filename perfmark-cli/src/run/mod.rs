@@ -23,6 +23,8 @@ use self::emulator::Emulator;
 use self::once::run_once;
 pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
+#[cfg(unix)]
+pub(crate) use self::signals::pass_on;
 use crate::diff::{self, Design, Gate};
 use crate::output::{Destination, say};
 use crate::report::{Form, Gathered, Options};
@@ -102,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
     // Before there is anything to remove.
     #[cfg(unix)]
-    signals::pass_on();
+    pass_on();
     if let Some(base) = &arguments.against {
         return run_against(arguments, base);
     }

@@ -6,6 +6,8 @@ use perfmark::Snapshot;
 
 use super::directory::Directory;
 use super::program::{OWN_TROUBLE, code, not_started, run_to_end};
+#[cfg(unix)]
+use super::signals;
 
 /// Why there is nothing to compare: an error to be printed, and the exit status.
 pub(super) type Ended = (String, u8);
@@ -15,11 +17,19 @@ pub(super) fn run_once(mut command: Command) -> Result<Option<Snapshot>, Ended> 
     let directory = Directory::make().map_err(|why| (why, OWN_TROUBLE))?;
     directory.set_on(&mut command);
     let ended = run_to_end(&mut command).map_err(|error| (error.to_string(), not_started(&error)));
+    #[cfg(unix)]
+    let ended = match (ended, signals::ending()) {
+        // The program handled it, and may have left out a part of its work.
+        (Ok((_, status)), Some(signal)) if status.code().is_some() => {
+            Err((format!("signal {signal} came; nothing was compared"), u8::try_from(128 + signal).unwrap_or(u8::MAX)))
+        }
+        (ended, _) => ended,
+    };
     let reports = ended.and_then(|(_, status)| match status.success() {
         true => directory.reports().map_err(|why| (why, OWN_TROUBLE)),
         // A signal, such as of Ctrl-C, ends the comparison with its own status.
         false if status.code().is_none() => Err((format!("{status}; nothing was compared"), code(status))),
-        false => Err((format!("{status}; nothing was compared, because both programs must succeed"), OWN_TROUBLE)),
+        false => Err((format!("{status}: the program failed; perfmark compares nothing"), OWN_TROUBLE)),
     });
     directory.end();
     match reports? {

@@ -31,6 +31,14 @@ static PROGRAM: AtomicI32 = AtomicI32::new(0);
 /// The last signal that came while there was no program.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
+/// The last signal that asked this process to end; 0 if there was none.
+static ENDING: AtomicI32 = AtomicI32::new(0);
+
+/// The last signal that asked this process to end, which a program may have survived.
+pub(super) fn ending() -> Option<c_int> {
+    Some(ENDING.load(SeqCst)).filter(|&signal| signal != 0)
+}
+
 /// Handles these signals, so that none of them ends this process.
 pub(crate) fn pass_on() {
     for signal in PASSED_ON {
@@ -53,6 +61,9 @@ pub(crate) fn pass_on() {
 extern "C" fn handle(signal: c_int, about: *mut siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel's description of the signal.
     let code = unsafe { (*about).si_code };
+    if [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal) {
+        ENDING.store(signal, SeqCst);
+    }
     match PROGRAM.load(SeqCst) {
         0 => EARLY.store(signal, SeqCst),
         // A code above 0 is the kernel's, such as for a key. A process sends SI_USER, SI_QUEUE or SI_TKILL.

@@ -187,6 +187,13 @@ fn main() {
 "#;
     repository.folder.file("src/main.rs", program);
     repository.check(&["--base", "HEAD"], 2, &["head: ", "signal: 15"]);
+    // A program that handles the signal and succeeds.
+    let script = "trap 'exit 0' TERM; kill -TERM $PPID; while :; do :; done";
+    let exec = format!(
+        "_ = std::os::unix::process::CommandExt::exec(std::process::Command::new(\"sh\").args([\"-c\", {script:?}]));"
+    );
+    repository.folder.file("src/main.rs", PROGRAM.replace("\n}\n", &format!("\n{exec}\n}}\n")));
+    repository.check(&["--base", "HEAD"], 2, &["head: ", "signal 15 came; nothing was compared"]);
 }
 
 fn baselines_are_kept_in_notes() {

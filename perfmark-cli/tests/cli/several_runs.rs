@@ -221,7 +221,7 @@ fn a_program_that_fails_ends_the_comparison() {
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(status), ""), "{}", ending(&output));
         assert_contains(text(&output.stderr), &[&format!("perfmark: head run 1 of 10: {head}: {why}")]);
     };
-    run(&bad, 125, "exit status: 7; nothing was compared, because both programs must succeed");
+    run(&bad, 125, "exit status: 7: the program failed; perfmark compares nothing");
     run(&killed, 143, "signal: 15 (SIGTERM); nothing was compared");
     run("/bin/true", 125, "left no report; `perfmark run -- PROGRAM` prints why");
     run("/nowhere/program", 127, "No such file or directory");
