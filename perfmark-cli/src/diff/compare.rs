@@ -143,7 +143,7 @@ impl Comparison {
         let mut events = BTreeMap::new();
         for event in sides.iter().flat_map(|side| &side.runs).flat_map(|run| &run.events) {
             let reason: &mut Option<String> = events.entry(event.name.clone()).or_default();
-            *reason = reason.take().or_else(|| event.reason.as_deref().map(sanitize));
+            *reason = reason.take().or_else(|| reason_not_counted(event));
         }
         let files = [0, 1].map(|side: usize| sides[side].files.iter().map(|file| sanitize(file)).collect());
         Self {
@@ -255,6 +255,12 @@ impl Coverage {
     }
 }
 
+/// Why the event could not be counted. Of other events, the reason is why they were not read in user space, or what
+/// counted them.
+fn reason_not_counted(event: &Event) -> Option<String> {
+    event.reason.as_deref().filter(|_| event.read == Read::None).map(sanitize)
+}
+
 /// Measured calls represent the others if they are at least 1 in this many.
 const LEAST_SHARE: u64 = 10;
 
@@ -283,7 +289,7 @@ impl Compared {
         });
         for (side, name) in SIDES.into_iter().enumerate() {
             if ones[side].is_empty() {
-                let reason = about(side).and_then(|event| event.reason.as_deref()).map(sanitize);
+                let reason = about(side).and_then(reason_not_counted);
                 let why = reason.unwrap_or_else(|| {
                     let has_it = values[side].iter().any(|(_, values)| values.is_some());
                     if has_it { "no call was counted" } else { "the mark did not record it" }.to_owned()
@@ -308,7 +314,7 @@ impl Compared {
             }
         }
         // In pairs, all marks are judged together later.
-        let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false });
+        let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false } | Design::Commits);
         let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));
         let own = |side: usize| -> Option<f64> {
             let all: Vec<f64> = values[side].iter().filter_map(|(_, values)| (*values)?.self_mean()).collect();

@@ -147,10 +147,18 @@ impl Gate {
         if judged.compared == 0 && judged.failures.is_empty() && judged.undecided.is_none() {
             let reason = comparison.events.get(&self.event).into_iter().flatten().next();
             let why = reason.map_or("no mark that both sides called records it", |why| why);
-            let text = format!("gate {}: nothing to judge: {why}", self.text());
-            judged.failures.push(Failure { mark: None, text });
+            self.nothing_to_judge(comparison, &mut judged, why);
         }
         judged
+    }
+
+    /// Fails the gate, except where the change may be what removed all marks of the base.
+    fn nothing_to_judge(&self, comparison: &Comparison, judged: &mut GateResult, why: &str) {
+        let text = format!("gate {}: nothing to judge: {why}", self.text());
+        match comparison.design {
+            Design::Commits => judged.undecided = Some(text),
+            Design::Separate { .. } | Design::Paired => judged.failures.push(Failure { mark: None, text }),
+        }
     }
 
     fn result(&self) -> GateResult {
@@ -170,7 +178,7 @@ impl Gate {
         let gate = self.text();
         let [base, head] = comparison.runs;
         match (comparison.design, judged.few_runs) {
-            (Design::Separate { .. }, Some(_)) => Some(format!(
+            (Design::Separate { .. } | Design::Commits, Some(_)) => Some(format!(
                 "gate {gate}: cannot judge {} with fewer than {SEVERAL} runs on a side (base {base}, head {head}), \
                  because it varies from run to run by more than a change does; use `perfmark run --times 10 --against \
                  BASE -- HEAD`, or compare five runs on each side; --allow-few-runs judges anyway, with false alarms",
@@ -214,8 +222,7 @@ impl Gate {
             }
         }
         if judged.compared == 0 {
-            let text = format!("gate {}: nothing to judge: no call of any mark was measured in head", self.text());
-            judged.failures.push(Failure { mark: None, text });
+            self.nothing_to_judge(comparison, &mut judged, "no call of any mark was measured in head");
         }
         judged
     }

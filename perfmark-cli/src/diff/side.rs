@@ -14,6 +14,8 @@ pub(crate) enum Design {
         /// Whether times are judged with fewer than three runs on a side.
         allows_few_runs: bool,
     },
+    /// Of a program at two commits. The marks of either may be new, so a gate may have nothing to judge.
+    Commits,
     /// Alternated: the first runs of both sides are a pair, and so on.
     Paired,
 }

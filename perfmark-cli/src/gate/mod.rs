@@ -73,8 +73,9 @@ directory, on the same files, with empty stdin. Their stdout is discarded.
   Each mark records the events of --fail-on, unless PERFMARK_FILTER or PERFMARK_EVENTS is set.
 
 How it counts:
-  If --fail-on has `instructions`, this machine's PMU counts them if `perfmark doctor` finds that it does. Otherwise, \
-QEMU's user-mode emulator counts them (see `perfmark run --help`). A remark in the comparison says which.
+  If --fail-on has `instructions`, `branches`, `L1-dcache-loads` or `L1-dcache-stores`, this machine's PMU counts \
+them if `perfmark doctor` finds that it counts instructions. Otherwise, QEMU's user-mode emulator counts them (see \
+`perfmark run --help`). A remark in the comparison says which.
 
 Baselines:
   `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, one for each name of a program. `perfmark \
@@ -87,7 +88,8 @@ Exit status:
   0  no gate failed
   1  a gate failed
   2  an error: a wrong argument, an unknown commit, a build or a program that failed
-  3  no gate failed, but one cannot be judged, or the base has nothing to compare with, such as before the first mark";
+  3  no gate failed, but one cannot be judged, for example because the event cannot be counted here, or the base has \
+nothing to compare with, such as before the first mark";
 
 /// Where a report is saved.
 #[derive(Clone, Debug)]
@@ -179,8 +181,7 @@ impl Arguments {
         let sides = [("base", base), ("head", head)];
         let mut files = files.into_iter();
         let sides = sides.map(|(name, runs)| Side { name, files: files.next().into_iter().collect(), runs });
-        let design = Design::Separate { allows_few_runs: false };
-        Ok(diff::compare(&sides, None, design, &self.fail_on, diff::Format::Markdown, destination)?)
+        Ok(diff::compare(&sides, None, Design::Commits, &self.fail_on, diff::Format::Markdown, destination)?)
     }
 
     /// What the change is compared with, and the names of base and head.
@@ -313,17 +314,17 @@ impl Counting {
         let mut events: Vec<&str> = gates.map(|gate| &*gate.event).collect();
         events.sort_unstable();
         events.dedup();
-        let of_instructions = events.contains(&INSTRUCTIONS);
-        let emulates = arguments.emulate || of_instructions && !counts_instructions(perfmark_rdpmc::support());
+        let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
+        let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
         if emulates && events.contains(&"time") {
             return Err("--fail-on time: the time of an emulator means nothing; compare times with `perfmark run \
                         --against`"
                 .into());
         }
         if emulates {
-            say("instructions are counted by QEMU's user-mode emulator");
-        } else if of_instructions {
-            say("instructions are counted by this machine's PMU");
+            say("QEMU's user-mode emulator runs the programs and counts their events");
+        } else if !in_emulator.is_empty() {
+            say(&format!("this machine's PMU counts {}", in_emulator.join(", ")));
         }
         let is_set = ["PERFMARK_FILTER", "PERFMARK_EVENTS"].iter().any(|name| env::var_os(name).is_some());
         let filter = match &*events {
@@ -344,29 +345,35 @@ impl Counting {
     }
 }
 
-const INSTRUCTIONS: &str = "instructions";
+/// The events that the emulator counts. The others need a PMU, or the kernel counts them.
+const EMULATED: [&str; 4] = ["instructions", "branches", "L1-dcache-loads", "L1-dcache-stores"];
 
-/// Checks that the instructions of both sides were counted in one way, and notes it in the reports.
+/// Whether the emulator counts the event, whose name may have underscores for hyphens.
+fn is_emulated(event: &str) -> bool {
+    EMULATED.contains(&&*event.replace('_', "-"))
+}
+
+/// Checks that these events of both sides were counted in one way, and notes it in the reports.
 fn check_origins(runs: &mut [Vec<Snapshot>; 2]) -> Result<(), String> {
-    let mut origins: Vec<String> = runs.iter().flatten().filter_map(origin).collect();
-    origins.dedup();
+    let mut origins: Vec<(String, String)> = runs.iter().flatten().filter_map(origin).collect();
+    origins.dedup_by(|(_, one), (_, other)| one == other);
     match &*origins {
         [] => Ok(()),
-        [one] => {
-            let note = format!("{INSTRUCTIONS}: {one}");
+        [(event, one)] => {
+            let note = format!("{event}: {one}");
             runs.iter_mut().flatten().for_each(|run| run.notes.push(note.clone()));
             Ok(())
         }
-        [base, head, ..] => Err(format!(
-            "the instructions of base were {base}, and those of head {head}, so they are not compared; save the \
+        [(event, base), (_, head), ..] => Err(format!(
+            "the {event} of base were {base}, and those of head {head}, so they are not compared; save the \
              baseline again on this machine"
         )),
     }
 }
 
-/// What counted the instructions of a report.
-fn origin(report: &Snapshot) -> Option<String> {
-    let event = report.events.iter().find(|event| event.name == INSTRUCTIONS && event.read != Read::None)?;
+/// An event of the report that an emulator may have counted, and what did.
+fn origin(report: &Snapshot) -> Option<(String, String)> {
+    let event = report.events.iter().find(|event| is_emulated(&event.name) && event.read != Read::None)?;
     let emulator = event.reason.clone().filter(|_| event.read == Read::Emulated);
-    Some(emulator.unwrap_or_else(|| "counted by a PMU".into()))
+    Some((event.name.clone(), emulator.unwrap_or_else(|| "counted by a PMU".into())))
 }

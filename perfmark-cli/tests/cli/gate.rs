@@ -13,6 +13,7 @@ use super::sample::{Folder, mark, snapshot, values};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_dearer_function_fails_the_gate_against_a_commit", a_dearer_function_fails_the_gate),
     ("a_base_without_the_program_or_marks_is_reported_and_not_compared", a_base_without_marks_is_not_compared),
+    ("a_gate_with_nothing_to_judge_is_undecided_for_the_true_reason", a_gate_with_nothing_to_judge_is_undecided),
     ("a_gate_that_cannot_compare_says_why_and_leaves_nothing", a_gate_that_cannot_compare_says_why),
     ("a_signal_ends_the_gate_and_it_leaves_nothing", a_signal_ends_the_gate),
     ("baselines_are_kept_in_notes_for_each_program", baselines_are_kept_in_notes),
@@ -143,6 +144,27 @@ fn a_base_without_marks_is_not_compared() {
     repository.commit();
     repository.folder.file("src/main.rs", PROGRAM);
     repository.check(&["--base", "HEAD"], 3, &["recorded no call of a mark"]);
+}
+
+fn a_gate_with_nothing_to_judge_is_undecided() {
+    let repository = Repository::new("nothing");
+    let counted = |name: &str, read: Read, reason: &str| {
+        let mut report = report(&[(name, 1_000)]);
+        (report.events[0].read, report.events[0].reason) = (read, Some(reason.into()));
+        repository.set_report(&report);
+    };
+    counted("old", Read::Emulated, "counted by QEMU 7.2.22");
+    repository.commit();
+    counted("new", Read::Emulated, "counted by QEMU 7.2.22");
+    repository.check(&["--base", "HEAD"], 3, &["nothing to judge: no mark that both sides called records it"]);
+    let mut none = snapshot(vec![mark("old", vec![values("time", &[1_000; 20])])]);
+    none.events[0].name = "time".into();
+    let mut event = report(&[]).events[0].clone();
+    (event.read, event.reason) = (Read::None, Some("no counter here".into()));
+    none.events.push(event);
+    repository.set_report(&none);
+    repository.commit();
+    repository.check(&["--base", "HEAD"], 3, &["nothing to judge: no counter here"]);
 }
 
 fn a_gate_that_cannot_compare_says_why() {
