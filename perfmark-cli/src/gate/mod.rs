@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::str::FromStr;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use perfmark::text::sentence_in_markdown;
 use perfmark::{Filter, Format, Read, Report, Snapshot};
 
@@ -27,9 +27,10 @@ use crate::{reports, run};
 /// Runs both here with the same arguments, compares them as `perfmark diff` does, and prints Markdown.
 #[derive(Args, Debug)]
 #[command(after_long_help = HOW)]
+#[command(group(ArgGroup::new("compared").args(["base", "baseline", "save"]).required(true).multiple(true)))]
 pub(crate) struct Arguments {
     /// Compare with this commit: a branch, a tag or a hash
-    #[arg(long, value_name = "REF", required_unless_present_any = ["save", "baseline"])]
+    #[arg(long, value_name = "REF")]
     base: Option<String>,
     /// Fail with status 1 if a mark's cost in the event rose by more than this, or as `coverage:90%`; may be repeated
     #[arg(long, value_name = "EVENT:PERCENT%", default_value = "instructions:1%")]
@@ -49,7 +50,7 @@ pub(crate) struct Arguments {
         value_name = "notes|FILE",
         num_args = 0..=1,
         default_missing_value = "notes",
-        conflicts_with_all = ["base", "baseline", "output"]
+        conflicts_with_all = ["base", "baseline", "output", "times"]
     )]
     save: Option<Place>,
     /// Write the comparison to this file, which is replaced atomically
@@ -64,7 +65,8 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 What is compared:
-  BASE is checked out in a temporary folder, which is removed at the end. Submodules are not checked out. Head is the \
+  BASE is checked out in a temporary folder, which is removed at the end. Submodules are not checked out, and a dependency by a \
+path outside the repository is not found. Head is the \
 working directory as it is: in a clean checkout, that is HEAD. To compare with the commit where a branch began, pass \
 --base $(git merge-base origin/main HEAD).
   Both sides are built with the same compiler, the same configuration of cargo and head's Cargo.lock, to which cargo \
@@ -188,6 +190,11 @@ impl Arguments {
     fn before(&self) -> Result<(Before, [String; 2]), String> {
         let head = "working directory".to_owned();
         if let Some(Place::File(file)) = &self.baseline {
+            if self.base.is_some() {
+                return Err(
+                    "--base has no meaning with --baseline FILE, which is the base; leave one of them out".into()
+                );
+            }
             let reports = reports::read_each(file)?.into_iter().map(|(_, report)| report).collect();
             return Ok((Before::Reports(reports), [file.display().to_string(), head]));
         }
@@ -325,6 +332,14 @@ impl Counting {
             say("QEMU's user-mode emulator runs the programs and counts their events");
         } else if !in_emulator.is_empty() {
             say(&format!("this machine's PMU counts {}", in_emulator.join(", ")));
+        }
+        if let Some(list) = env::var("PERFMARK_EVENTS").ok().filter(|_| env::var_os("PERFMARK_FILTER").is_none()) {
+            let known = list.replace('_', "-");
+            if let Some(event) = events.iter().find(|event| !known.contains(&*event.replace('_', "-"))) {
+                return Err(format!(
+                    "PERFMARK_EVENTS={list} lacks {event}, which --fail-on limits; add it, or unset the variable"
+                ));
+            }
         }
         let is_set = ["PERFMARK_FILTER", "PERFMARK_EVENTS"].iter().any(|name| env::var_os(name).is_some());
         let filter = match &*events {

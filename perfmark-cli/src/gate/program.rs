@@ -51,6 +51,7 @@ pub(super) struct Project {
 
 #[derive(Deserialize)]
 struct Package {
+    name: String,
     targets: Vec<Target>,
 }
 
@@ -106,7 +107,17 @@ impl Build {
     /// Returns what the project lacks, if it does not have the program.
     pub(super) fn missing(&self, project: &Project) -> Option<String> {
         let (kind, name) = self.program();
-        let targets = project.packages.iter().flat_map(|package| &package.targets);
+        let mut packages: Vec<&Package> = project.packages.iter().collect();
+        // cargo also takes patterns and URLs, which it reports itself.
+        let package = self.package.as_deref().map(|spec| spec.split('@').next().unwrap_or(spec));
+        let is_name = |spec: &&str| spec.chars().all(|c| c.is_alphanumeric() || "-_".contains(c));
+        if let Some(package) = package.filter(is_name) {
+            packages.retain(|one| one.name == package);
+            if packages.is_empty() {
+                return Some(format!("no package `{package}`"));
+            }
+        }
+        let targets = packages.into_iter().flat_map(|package| &package.targets);
         let mut of_kind = targets.filter(|target| target.kind.iter().any(|one| one == kind));
         if of_kind.any(|target| name.is_none_or(|name| name == target.name)) {
             return None;

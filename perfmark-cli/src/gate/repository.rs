@@ -79,7 +79,16 @@ impl Repository {
         let mut file = NamedTempFile::new().map_err(failed)?;
         file.write_all(json.as_bytes()).map_err(failed)?;
         let file = utf8(file.path())?;
-        self.git(&["notes", NOTES, "add", "--force", "--file", file, &commit.hash]).map(drop)
+        // It prints that it overwrites a note, and has no option against that.
+        let mut add = Command::new("git");
+        add.arg("-C").arg(&self.root).args(["notes", NOTES, "add", "--force", "--file", file, &commit.hash]);
+        let output = add.stdin(Stdio::null()).output().map_err(|error| format!("git notes add: {error}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                Err(format!("git notes add: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+            }
+        }
     }
 
     fn git(&self, arguments: &[&str]) -> Result<String, String> {

@@ -136,6 +136,12 @@ fn a_base_without_marks_is_not_compared() {
     repository.folder.file("examples/new.rs", PROGRAM);
     let parts = ["⚠️ **perfmark**: nothing was compared: base HEAD (", "no example `new`", "Merge this change first"];
     repository.check(&["--base", "HEAD", "--example", "new"], 3, &parts);
+    repository.folder.file("Cargo.toml", format!("{MANIFEST}members = [\"member\"]\n"));
+    fs::create_dir_all(repository.folder.0.join("member/src")).expect("made");
+    repository.folder.file("member/Cargo.toml", "[package]\nname = \"member\"\nversion = \"0.0.0\"\n");
+    repository.folder.file("member/src/main.rs", PROGRAM.replace("../report", "../../report"));
+    repository.check(&["--base", "HEAD", "-p", "member"], 3, &["no package `member`", "Merge this change first"]);
+    repository.folder.file("Cargo.toml", MANIFEST);
     repository.set_report(&snapshot(Vec::new()));
     repository.commit();
     repository.set_report(&report(&[("parse", 1_000)]));
@@ -175,7 +181,13 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&["--base", "HEAD", "--bench", "other"], &["the working directory has no bench `other`"]);
     check(&["--base", "HEAD", "--times", "0"], &["--times 0"]);
     check(&["--baseline"], &["add --base REF"]);
-    check(&[], &["--base"]);
+    check(&["--base", "HEAD", "--baseline", "base.json"], &["--base has no meaning with --baseline FILE"]);
+    check(&["--save", "--times", "5"], &["--save", "--times"]);
+    check(&[], &["--base <REF>", "--baseline", "--save"]);
+    let mut command = perfmark(&["gate", "--base", "HEAD"]);
+    let output = repository.settings(command.args(GATE)).env("PERFMARK_EVENTS", "time").output().expect("started");
+    assert_code(&output, 2);
+    assert_contains(text(&output.stderr), &["PERFMARK_EVENTS=time lacks page_faults", "unset the variable"]);
     check(&["--base", "HEAD", "--baseline"], &["no report in refs/notes/perfmark; get the notes with `git fetch"]);
     check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
     check(&["--base", "HEAD", "--fail-on", "time:9%", "--emulate"], &["`perfmark run --against`"]);
@@ -227,7 +239,8 @@ fn baselines_are_kept_in_notes() {
     // Cargo.lock is new, and so is this.
     repository.commit();
     for program in ["--bin=small", "--example=other", "--bin=small"] {
-        repository.check(&[program, "--save"], 0, &[]);
+        let output = repository.gate(&[&GATE[..], &[program, "--save"]].concat(), 0);
+        assert!(!text(&output.stderr).contains("Overwriting"), "{}", ending(&output));
     }
     repository.set_report(&report(&[("parse", 1_020), ("print", 500)]));
     repository.check(&["--save", "notes"], 2, &["uncommitted changes", "report.json"]);
