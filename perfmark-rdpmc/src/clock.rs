@@ -155,7 +155,7 @@ pub struct KernelClock {
 }
 
 impl KernelClock {
-    /// `None` if the page does not have the clock (`cap_user_time_zero`), or is updated all the time.
+    /// `None` if the page does not have the clock (`cap_user_time_zero`), or its lock stays odd.
     fn of(page: &MmapPage) -> Option<Self> {
         const TRIES: usize = 100;
         for _ in 0..TRIES {

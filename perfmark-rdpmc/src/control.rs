@@ -32,7 +32,9 @@ pub(crate) fn set_filter(
     let text =
         CString::new(filter).map_err(|_| Error::refused(event, "a filter does not contain the character NUL"))?;
     set(&text).map_err(|refusal| match refusal {
-        Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => Error::os(errno, CALL, event, NO_FILTER),
+        Refusal::Os(errno @ (libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP)) => {
+            Error::os(errno, CALL, event, NO_FILTER)
+        }
         Refusal::Os(errno @ libc::EEXIST) => {
             Error::os(errno, CALL, event, "the event has a filter already, and keeps it; open another")
         }
@@ -41,7 +43,7 @@ pub(crate) fn set_filter(
 }
 
 const NO_FILTER: &str = "the filter is not valid for this event: it names a field that the tracepoint does not have \
-                         (see its file format in tracefs), or the event has no filters";
+                         (see its file format in tracefs), its syntax is wrong, or the event has no filters";
 
 impl Counter {
     /// Starts the counter: after [`disable`](Self::disable), or if it was opened [`disabled`](Attr::disabled).
@@ -196,7 +198,7 @@ impl Counter {
     fn each_or(&self, call: &str, why: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
         let result = self.pmu_events().try_for_each(|pmu_event| request(pmu_event.fd()?).map_err(Refusal::Os));
         result.map_err(|refusal| match refusal {
-            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
+            Refusal::Os(errno @ (libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP)) => {
                 Error::os(errno, call, self.event().to_string(), why)
             }
             Refusal::Os(errno @ libc::EPERM) if matches!(self.event().kind(), Kind::Breakpoint(_)) => {

@@ -180,7 +180,7 @@
 //! # Ok::<(), perfmark_rdpmc::Error>(())
 //! ```
 //!
-//! # Where `perf_event_open(2)` describes it
+//! # The parts of `perf_event_open(2)`
 //!
 //! | in the manual | here |
 //! |---|---|
@@ -190,7 +190,7 @@
 //! | the first page, `rdpmc` | [`Counter::read_user`], [`Page`], [`clock::KernelClock`] |
 //! | records, `PERF_SAMPLE_*`, AUX | [`sample::Record`], [`sample::Content`], [`sample::Reader::aux`] |
 //! | overflow, `poll(2)`, signals | [`sample::wait`], [`sample::Sampler::signal`], `AsFd` of counters and rings |
-//! | `ioctl(2)` requests, `prctl(2)` | methods of [`Counter`] and [`sample::Ring`], [`disable_all_of_thread`] |
+//! | `ioctl(2)` requests, `prctl(2)` | methods of [`Counter`], [`TargetCounter`], [`TargetGroup`] and [`sample::Ring`], [`disable_all_of_thread`] |
 //! | files in `/proc` and `/sys`, errors | [`Support`], [`Machine`], [`Error`] |
 //!
 //! # When an event cannot be counted

@@ -121,7 +121,7 @@ impl Machine {
     /// arm64: whether hypervisor code may run at a level of its own, which counters can tell from the kernel's. In a
     /// virtual machine they never can. Nor can they where the kernel is its own hypervisor (VHE, Armv8.1), unless its
     /// command line says otherwise (`kvm-arm.mode` in `Documentation/admin-guide/kernel-parameters.txt`, linux 6.12).
-    /// True if that is not known.
+    /// True if unknown.
     pub(crate) fn has_a_separate_hypervisor(&self) -> bool {
         let processors = self.text("proc/cpuinfo").unwrap_or_default();
         let mut features = processors.lines().filter_map(|line| line.strip_prefix("Features")).peekable();

@@ -379,7 +379,7 @@ impl Refused<'_> {
                 "the PMU rejects the event as malformed, or cannot count for one thread, or cannot exclude a mode \
                  (then count all modes: :ukh after the name, Attr::kernel(true)), or only takes samples"
             }
-            _ => "the kernel rejects the event as malformed, or cannot count it for one thread",
+            _ => "the kernel rejects the event as malformed, or cannot count it for this target",
         };
         why.into()
     }

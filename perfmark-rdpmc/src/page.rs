@@ -1,5 +1,6 @@
-//! The metadata page of a counter, for programs that read it by a loop of their own.
+//! The metadata page of a counter, for programs with a custom read loop.
 
+use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::counter::Counter;
@@ -23,7 +24,8 @@ use crate::sys::{
 ///
 /// /// `None` if only the kernel can read it now.
 /// fn read(page: Page<'_>) -> Option<u64> {
-///     loop {
+///     // The lock may stay odd for good.
+///     for _ in 0..100 {
 ///         let lock = page.lock();
 ///         compiler_fence(Acquire);
 ///         let (index, offset, unused) = (page.index(), page.offset(), 64 - u32::from(page.pmc_width()));
@@ -40,6 +42,7 @@ use crate::sys::{
 ///             return Some(((raw << unused).cast_signed() >> unused).wrapping_add(offset).cast_unsigned());
 ///         }
 ///     }
+///     None
 /// }
 ///
 /// match Counter::open(&Attr::new(Hardware::Instructions)) {
@@ -52,8 +55,18 @@ use crate::sys::{
 /// # }
 /// # Ok::<(), perfmark_rdpmc::Error>(())
 /// ```
+///
+/// Only the thread that opened the counter may read by it:
+///
+/// ```compile_fail
+/// fn can_be_sent<T: Send>() {}
+/// can_be_sent::<perfmark_rdpmc::Page<'_>>();
+/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Page<'a>(&'a MmapPage);
+pub struct Page<'a> {
+    page: &'a MmapPage,
+    of_thread: PhantomData<*const ()>,
+}
 
 /// A method for each field.
 macro_rules! fields {
@@ -62,7 +75,7 @@ macro_rules! fields {
         #[inline]
         #[must_use]
         pub fn $field(self) -> $number {
-            self.0.$field.load(Relaxed)
+            self.page.$field.load(Relaxed)
         }
     )*};
 }
@@ -75,7 +88,7 @@ macro_rules! capabilities {
         #[must_use]
         pub fn $name(self) -> bool {
             const BITS: u64 = CAP_BIT0_IS_DEPRECATED | $bit;
-            self.0.capabilities.load(Relaxed) & BITS == BITS
+            self.page.capabilities.load(Relaxed) & BITS == BITS
         }
     )*};
 }
@@ -125,10 +138,10 @@ impl Page<'_> {
 }
 
 impl Counter {
-    /// The counter's page, for a loop of one's own. `None` for an event without a page: a software event, or one
+    /// The counter's page, for a custom read loop. `None` for an event without a page: a software event, or one
     /// without user-space reads. On several kinds of core it is that of the first kind.
     #[must_use]
     pub fn page(&self) -> Option<Page<'_>> {
-        self.pmu_event().page().ok().map(|mapping| Page(mapping.page()))
+        self.pmu_event().page().ok().map(|mapping| Page { page: mapping.page(), of_thread: PhantomData })
     }
 }

@@ -1,6 +1,7 @@
 //! What an event is opened for: a thread, a CPU, or a cgroup.
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::error::Error;
 /// | target | requires |
 /// |---|---|
 /// | the calling thread, other threads of the process | nothing |
-/// | threads of other processes of the same user | that they can be dumped, as `ptrace(2)` defines it; else as the next |
+/// | threads of other processes of the same user | that the process is dumpable (`ptrace(2)`); otherwise as the next |
 /// | threads of other users | `CAP_PERFMON` (`CAP_SYS_PTRACE` before linux 5.8) |
 /// | an entire CPU, a cgroup | `CAP_PERFMON`, or `kernel.perf_event_paranoid` 0 or lower |
 #[derive(Clone, Debug, Default)]
@@ -75,10 +76,14 @@ impl Target {
     /// If the directory cannot be opened. Whether it is a cgroup's is found when an event is opened.
     pub fn cgroup(directory: impl AsRef<Path>, cpu: u32) -> Result<Self, Error> {
         let path = directory.as_ref();
-        let open = File::open(path).map_err(|error| {
+        // A pipe would wait for its other end.
+        let is_directory = !path.exists() || path.is_dir();
+        let open = if is_directory { File::open(path) } else { Err(io::Error::from_raw_os_error(libc::ENOTDIR)) };
+        let open = open.map_err(|error| {
             let errno = error.raw_os_error().unwrap_or(libc::EIO);
             let why = match errno {
                 libc::ENOENT => "there is no such cgroup; `cat /proc/self/cgroup` shows where this process is",
+                libc::ENOTDIR => "a cgroup is a directory",
                 libc::EACCES | libc::EPERM => "this user may not read the directory",
                 _ => "see open(2)",
             };
@@ -94,14 +99,18 @@ impl Target {
         Self { cpu: Some(cpu), ..self }
     }
 
-    /// The thread, unless it is the calling one, or none.
+    /// The thread that was named.
     pub(crate) fn tid(&self) -> Option<u32> {
         if let Whose::Thread(tid) = self.whose { Some(tid) } else { None }
     }
 
-    /// Whether it is not a thread.
+    /// Whether it is an entire CPU.
     pub(crate) fn is_whole_cpu(&self) -> bool {
         matches!(self.whose, Whose::Everyone)
+    }
+
+    pub(crate) fn is_thread(&self) -> bool {
+        matches!(self.whose, Whose::Caller | Whose::Thread(_))
     }
 
     pub(crate) fn is_caller(&self) -> bool {

@@ -1,8 +1,6 @@
 //! Counters of other threads, of entire CPUs and of cgroups.
 
 use std::ffi::CStr;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::attr::Attr;
 use crate::control;
@@ -13,7 +11,7 @@ use crate::open;
 use crate::pmu_event::Refusal;
 use crate::reading::Reading;
 use crate::source::Source;
-use crate::sys::{self, IOC_DISABLE, IOC_ENABLE, IOC_RESET};
+use crate::sys::{self, IOC_DISABLE, IOC_ENABLE};
 use crate::target::Target;
 
 /// One event, counted for a [`Target`]: another thread, an entire CPU, or a cgroup.
@@ -53,7 +51,6 @@ pub struct TargetCounter {
     /// The event on each kind of core.
     sources: Vec<Source>,
     attr: Attr,
-    resets: AtomicU32,
 }
 
 impl TargetCounter {
@@ -68,7 +65,7 @@ impl TargetCounter {
         let mut open_event = |raw: &_, target: &Target| sys::open_on(raw, target, None);
         let opened = open::open_each(&attr, target, &Machine::here(), &mut open_event)?;
         let sources = opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
-        Ok(Self { sources, attr, resets: AtomicU32::new(0) })
+        Ok(Self { sources, attr })
     }
 
     /// The event.
@@ -83,7 +80,7 @@ impl TargetCounter {
     ///
     /// If the kernel refuses: a pinned event does not fit the PMU, or a system call filter forbids it.
     pub fn read(&self) -> Result<Reading, Error> {
-        let mut sum = Reading { resets: self.resets.load(Relaxed), ..Reading::default() };
+        let mut sum = Reading::default();
         for source in &self.sources {
             let count = source.count(0).map_err(|refusal| self.explain("read", refusal))?;
             sum.value = sum.value.wrapping_add(count.value);
@@ -110,16 +107,6 @@ impl TargetCounter {
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
         self.each("ioctl(DISABLE)", IOC_DISABLE)
-    }
-
-    /// Sets the value to 0. The times continue. Differences to readings before are unmeasured.
-    ///
-    /// # Errors
-    ///
-    /// As [`enable`](Self::enable).
-    pub fn reset(&self) -> Result<(), Error> {
-        self.resets.fetch_add(1, Relaxed);
-        self.each("ioctl(RESET)", IOC_RESET)
     }
 
     /// Counts only what passes a filter, as [`Counter::set_filter`](crate::Counter::set_filter).

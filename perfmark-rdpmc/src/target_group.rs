@@ -1,8 +1,5 @@
 //! Groups of events of other threads, of entire CPUs and of cgroups.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::group::{self, GroupReading};
@@ -10,7 +7,7 @@ use crate::machine::Machine;
 use crate::open;
 use crate::pmu_event::Refusal;
 use crate::source::{NUMBERS, Source};
-use crate::sys::{self, FLAG_DISABLED, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP, IOC_RESET};
+use crate::sys::{self, FLAG_DISABLED, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP};
 use crate::target::Target;
 
 /// Events that are counted for a [`Target`] as a unit, all during the same time. As with a
@@ -41,7 +38,6 @@ pub struct TargetGroup {
     sources: Vec<Source>,
     ids: Vec<u64>,
     name: String,
-    resets: AtomicU32,
 }
 
 impl TargetGroup {
@@ -74,7 +70,7 @@ impl TargetGroup {
         }
         let ids: Result<Vec<u64>, Refusal> = sources.iter().map(Source::id).collect();
         let ids = ids.map_err(|why| explain(&attrs[0], "ioctl(ID)", why))?;
-        let group = Self { sources, ids, name: attrs[0].event().to_string(), resets: AtomicU32::new(0) };
+        let group = Self { sources, ids, name: attrs[0].event().to_string() };
         if !attrs[0].is_disabled() {
             group.enable()?;
         }
@@ -96,7 +92,7 @@ impl TargetGroup {
             values: values.ok_or_else(|| explain(Refusal::Closed))?,
             enabled: numbers[1],
             running: numbers[2],
-            resets: self.resets.load(Relaxed),
+            resets: 0,
             has_stale_times: false,
         })
     }
@@ -119,16 +115,6 @@ impl TargetGroup {
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
         self.explained("ioctl(DISABLE)", self.sources[0].ioctl(IOC_DISABLE, IOC_FLAG_GROUP))
-    }
-
-    /// Sets all values to 0. The times continue. Differences to readings before are unmeasured.
-    ///
-    /// # Errors
-    ///
-    /// As [`enable`](Self::enable).
-    pub fn reset(&self) -> Result<(), Error> {
-        self.resets.fetch_add(1, Relaxed);
-        self.explained("ioctl(RESET)", self.sources[0].ioctl(IOC_RESET, IOC_FLAG_GROUP))
     }
 
     #[cfg(all(unix, not(perfmark_scripted)))]

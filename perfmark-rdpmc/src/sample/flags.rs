@@ -218,9 +218,9 @@ bits! {
     RETRY = 1 << 4;
     /// Another CPU accessed the same memory.
     CONFLICT = 1 << 5;
-    /// It wrote more than the processor has room for.
+    /// It wrote more than the processor can buffer.
     CAPACITY_WRITE = 1 << 6;
-    /// It read more than the processor has room for.
+    /// It read more than the processor can buffer.
     CAPACITY_READ = 1 << 7;
 }
 

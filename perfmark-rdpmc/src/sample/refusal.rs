@@ -38,6 +38,9 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
                 .into(),
         );
     }
+    if sampler.signal.is_some() && !sampler.target.is_thread() {
+        return Some("signals are sent to the sampled thread, and neither a CPU nor a cgroup is one".into());
+    }
     if sampler.is_overwritten && sampler.aux_pages > 0 {
         return Some("a ring that is overwritten is mapped read-only, which an AUX area does not allow".into());
     }

@@ -257,7 +257,8 @@ impl Sampler {
     }
 
     /// Sends `signal` to the sampled thread for each sample (`fcntl(2)`, `F_SETSIG`). Its handler learns of the ring's
-    /// descriptor only.
+    /// descriptor only. Without a handler, most signals end the process. Refused for a CPU and for a cgroup, of which
+    /// no thread is the sampled one.
     #[must_use]
     pub fn signal(self, signal: i32) -> Self {
         Self { signal: Some(signal), ..self }

@@ -283,7 +283,7 @@ impl fmt::Display for DataSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Transaction {
-    /// What is known of the abort.
+    /// The abort's flags.
     pub flags: TransactionFlags,
     /// The code that the program passed to the instruction that aborts (`PERF_TXN_ABORT_MASK`).
     pub abort_code: u32,

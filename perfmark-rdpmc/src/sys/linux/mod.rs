@@ -48,7 +48,9 @@ pub(crate) fn open_on(attr: &PerfEventAttr, target: &Target, leader: Option<&Des
     let cpu = target.cpu.map_or(Ok(-1), number)?;
     let (pid, flags) = match &target.whose {
         Whose::Caller => (0, 0),
-        Whose::Thread(tid) => (number(*tid)?, 0),
+        // 0 would be the caller.
+        Whose::Thread(0) => return Err(libc::ESRCH),
+        Whose::Thread(tid) => (number(*tid).map_err(|_| libc::ESRCH)?, 0),
         Whose::Everyone => (-1, 0),
         Whose::Cgroup(_, directory) => (directory.as_raw_fd(), PERF_FLAG_PID_CGROUP),
     };
@@ -178,7 +180,7 @@ pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds:
     let polled = |(index, entry): (usize, &libc::pollfd)| Polled {
         index,
         is_ready: entry.revents & libc::POLLIN != 0,
-        has_ended: entry.revents & !libc::POLLIN != 0,
+        has_ended: entry.revents & libc::POLLHUP != 0,
     };
     Ok(reported.map(polled).collect())
 }
