@@ -65,10 +65,9 @@ pub(crate) struct Arguments {
 
 const HOW: &str = "\
 What is compared:
-  BASE is checked out in a temporary folder, which is removed at the end. Submodules are not checked out, and a dependency by a \
-path outside the repository is not found. Head is the \
-working directory as it is: in a clean checkout, that is HEAD. To compare with the commit where a branch began, pass \
---base $(git merge-base origin/main HEAD).
+  BASE is checked out in a temporary folder, which is removed at the end. Submodules are not checked out, \
+and a dependency by a path outside the repository is not found. Head is the working directory as it is: in a clean \
+checkout, that is HEAD. To compare with the commit where a branch began, pass --base $(git merge-base origin/main HEAD).
   Both sides are built with the same compiler, the same configuration of cargo and head's Cargo.lock, to which cargo \
 adds what only the base depends on. Builds are kept in target/perfmark-gate. The programs run in the working \
 directory, on the same files, with empty stdin. Their stdout is discarded.

@@ -83,12 +83,10 @@ impl Repository {
         let mut add = Command::new("git");
         add.arg("-C").arg(&self.root).args(["notes", NOTES, "add", "--force", "--file", file, &commit.hash]);
         let output = add.stdin(Stdio::null()).output().map_err(|error| format!("git notes add: {error}"))?;
-        match output.status.success() {
-            true => Ok(()),
-            false => {
-                Err(format!("git notes add: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
-            }
+        if output.status.success() {
+            return Ok(());
         }
+        Err(format!("git notes add: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
     }
 
     fn git(&self, arguments: &[&str]) -> Result<String, String> {
