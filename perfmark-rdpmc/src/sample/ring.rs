@@ -251,7 +251,8 @@ impl Ring {
     }
 
     /// Whether the sampled thread has ended. Another thread may have its number since. It takes one call of `poll(2)`,
-    /// after which [`wait`](super::wait) reports the ring as ready only once more samples came. False in a forked child.
+    /// after which [`wait`](super::wait) reports the ring as ready only once more samples came. In a forked child, it
+    /// is false.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let polled =
