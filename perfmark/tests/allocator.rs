@@ -46,7 +46,10 @@ fn a_marked_allocator_is_counted_and_perfmarks_own_calls_of_it_are_not() {
     assert_eq!(total, 4_000 + (1 + 2 + 3 + 4) * 499_500);
     let really = CALLS.load(Relaxed) - really_before;
     let (after, interrupted) = marked();
+    let of_snapshot = CALLS.load(Relaxed) - really - really_before;
     assert_eq!(interrupted, 0, "no allocation happened inside a probe");
     let counted = after - before;
-    assert!(counted >= 4_000 && counted <= really, "{counted} of {really}");
+    // Meanwhile, the main thread, which runs the tests, may allocate.
+    assert!(of_snapshot > 10, "a snapshot allocates: {of_snapshot}");
+    assert!((4_000..really + of_snapshot / 2).contains(&counted), "{counted} of {really}, and {of_snapshot}");
 }
