@@ -148,6 +148,8 @@ def sampled_tree(report, samples, labels, functions):
     tree = {}
     for path in samples["paths"]:
         marks = [("mark", labels[mark]) for mark in path["marks"]] or [("mark", "outside marks")]
+        if path["thread"] is not None:
+            marks.append(("mark", f"thread {path['thread']}"))
         for stack in path["stacks"]:
             frames = frames_of(samples, stack)
             mark = report["marks"][path["marks"][-1]] if path["marks"] else None

@@ -301,9 +301,13 @@ impl Gathered<'_> {
             return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
         let functions = snapshot.functions_to_mark(samples).into_iter().filter(|function| function.samples >= FEWEST);
-        let located = |HotFunction { frame, samples, .. }: HotFunction| {
+        let names = snapshot.names();
+        let located = |function: HotFunction| {
+            let around = function.around(&names);
+            let HotFunction { frame, samples, .. } = function;
             let location = format!("{}:{}", sanitize(&frame.file?), frame.line?);
-            Some((location, sanitize(&frame.function), samples)).filter(|(location, ..)| !location.starts_with('-'))
+            Some((location, format!("{}, {around}", sanitize(&frame.function)), samples))
+                .filter(|(location, ..)| !location.starts_with('-'))
         };
         let found: Vec<_> = functions.filter_map(located).take(MOST).collect();
         if found.is_empty() {

@@ -60,7 +60,7 @@ fn add_thread(
             });
             labels.push(*label);
         }
-        let marked = stack.marks.len().max(1);
+        let marked = stack.marks.len().max(1) + usize::from(stack.thread.is_some());
         if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
             labels.insert(marked, profile.intern_string(&sanitize(&format!("{file}:{line}"))));
         }

@@ -227,8 +227,9 @@ impl Tables {
             location_id.push(self.location(0, 0, vec![(function, 0)]));
         }
         let path = if stack.marks.is_empty() { OUTSIDE.to_owned() } else { path(&stack.marks) };
-        let label = [("mark", stack.mark()), ("path", &path)];
-        let label = label.map(|(key, text)| Label { key: self.text(key), text: self.text(text) }).to_vec();
+        let labels = [("mark", Some(stack.mark())), ("path", Some(&*path)), ("thread", stack.thread)];
+        let labels = labels.into_iter().filter_map(|(key, text)| Some((key, text?)));
+        let label = labels.map(|(key, text)| Label { key: self.text(key), text: self.text(text) }).collect();
         let value = columns.values(stack.samples, self.profile.sample_type.len());
         self.profile.sample.push(Sample { location_id, value, label });
     }

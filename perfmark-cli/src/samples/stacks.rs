@@ -17,6 +17,8 @@ pub(super) const OUTSIDE: &str = "outside marks";
 pub(super) struct Stack<'a> {
     /// The names of the marks, the outermost first.
     pub(super) marks: Vec<&'a str>,
+    /// The name of the threads, outside of all marks.
+    pub(super) thread: Option<&'a str>,
     /// The functions, the innermost first.
     pub(super) frames: Vec<StackFrame<'a>>,
     /// Whether the last of the frames is the marked function.
@@ -29,6 +31,7 @@ pub(super) struct Stack<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum Part<'a> {
     Mark(&'a str),
+    Threads(&'a str),
     Function(&'a Frame),
     /// Code without a name.
     Code(StackFrame<'a>, &'a [Module]),
@@ -38,7 +41,7 @@ impl Part<'_> {
     /// The same for the same mark, function and line, or instruction.
     pub(super) fn key(&self) -> usize {
         match *self {
-            Self::Mark(name) => name.as_ptr().addr(),
+            Self::Mark(name) | Self::Threads(name) => name.as_ptr().addr(),
             Self::Function(frame) => std::ptr::from_ref(frame).addr(),
             Self::Code(at, _) => std::ptr::from_ref(at.location).addr(),
         }
@@ -48,6 +51,7 @@ impl Part<'_> {
     pub(super) fn name(&self, function: impl Fn(&Frame) -> String) -> String {
         match *self {
             Self::Mark(name) => sanitize(name),
+            Self::Threads(name) => format!("thread {}", sanitize(name)),
             Self::Function(frame) => sanitize(&function(frame)),
             Self::Code(at, modules) => {
                 let module = modules.get(at.location.module).map(|module| Path::new(&module.path));
@@ -88,8 +92,8 @@ impl<'a> Sampled<'a> {
                     None if marks.is_empty() => frames.len(),
                     None => frames.partition_point(|at| at.depth == 0),
                 });
-                let (marks, has_own) = (marks.clone(), own.is_some());
-                Stack { marks, frames, has_own, samples: stack.samples, modules: &samples.modules }
+                let (marks, thread, has_own) = (marks.clone(), path.thread.as_deref(), own.is_some());
+                Stack { marks, thread, frames, has_own, samples: stack.samples, modules: &samples.modules }
             })
         })
     }
@@ -101,12 +105,13 @@ impl<'a> Stack<'a> {
         self.marks.last().copied().unwrap_or(OUTSIDE)
     }
 
-    /// The outermost first: marks and then functions. The marked function is its mark.
+    /// The outermost first: marks, or threads, and then functions. The marked function is its mark.
     pub(super) fn parts(&self) -> impl Iterator<Item = Part<'a>> {
         let outside = self.marks.is_empty().then_some(OUTSIDE);
         let called = &self.frames[..self.frames.len() - usize::from(self.has_own)];
         let part = |at: &StackFrame<'a>| at.frame.map_or(Part::Code(*at, self.modules), Part::Function);
-        self.marks.iter().copied().chain(outside).map(Part::Mark).chain(called.iter().rev().map(part))
+        let marks = self.marks.iter().copied().chain(outside).map(Part::Mark);
+        marks.chain(self.thread.map(Part::Threads)).chain(called.iter().rev().map(part))
     }
 
     /// The marked function's own line.

@@ -87,7 +87,7 @@ fn samples_suggest_which_functions_to_mark() {
     assert_eq!(stdout(&["report", "--suggest", &file], 0), "src/main.rs:20\nsrc/main.rs:50\n");
     assert_contains(
         &stderr(&["report", "--suggest", &file], 0),
-        &["17 % ± 3 of the samples of cpu-clock, 100 a second: app::unescape"],
+        &["17 % ± 3 of the samples of cpu-clock, 100 a second: app::unescape, in parse", ": app::load, outside marks"],
     );
     snapshot.samples.clear();
     let without = folder.report("b.json", &snapshot);

@@ -38,6 +38,7 @@ fn sampled() -> Snapshot {
         // libc was called in line 7.
         path(&[1, 0], &[(&[inlined], 5), (&[own, main], 4), (&[libc, own, main], 1)]),
     ];
+    samples.paths[0].thread = Some("worker-*".into());
     snapshot.samples = vec![samples];
     snapshot
 }
@@ -46,7 +47,7 @@ fn samples_are_folded_stacks() {
     let folder = Folder::new("cli-folded-samples");
     let file = folder.report("a.json", &sampled());
     let stacks = stdout(&["report", "--format", "folded-samples", &file], 0);
-    let outside = "outside_marks;main 2\noutside_marks;main;libc.so.6+0x1c0 1\n";
+    let outside = "outside_marks;thread_worker-*;main 2\noutside_marks;thread_worker-*;main;libc.so.6+0x1c0 1\n";
     let expected = "run;libc.so.6+0x1c0 2\nrun;parse 4\nrun;parse;core::str::find,_x 5\n\
                     run;parse;libc.so.6+0x1c0 1\n";
     assert_eq!(stacks, format!("{outside}{expected}"));
@@ -67,8 +68,9 @@ fn stacks_that_do_not_reach_their_mark() {
     let mut snapshot = sampled();
     snapshot.samples[0].locations.iter_mut().for_each(|location| location.frames.clear());
     let file = folder.report("a.json", &snapshot);
-    let expected = "outside_marks;app+0x30 2\noutside_marks;app+0x30;libc.so.6+0x1c0 1\nrun;libc.so.6+0x1c0 2\n\
-                    run;parse;app+0x10 5\nrun;parse;app+0x20 4\nrun;parse;libc.so.6+0x1c0 1\n";
+    let expected = "outside_marks;thread_worker-*;app+0x30 2\n\
+                    outside_marks;thread_worker-*;app+0x30;libc.so.6+0x1c0 1\n\
+                    run;libc.so.6+0x1c0 2\nrun;parse;app+0x10 5\nrun;parse;app+0x20 4\nrun;parse;libc.so.6+0x1c0 1\n";
     assert_eq!(stdout(&["report", "--format", "folded-samples", &file], 0), expected);
 }
 
@@ -111,7 +113,17 @@ fn samples_are_written_for_pprof() {
     let in_stdout = answer(&["report", "--format", "pprof", &file], 0).stdout;
     assert_eq!(in_stdout, profile);
     // `go tool pprof` reads one in ci/check-formats.
-    for text in ["samples", "cpu", "nanoseconds", "6c01ab", "core::str::find; x", "run;parse", "outside marks"] {
+    for text in [
+        "samples",
+        "cpu",
+        "nanoseconds",
+        "6c01ab",
+        "core::str::find; x",
+        "run;parse",
+        "outside marks",
+        "thread",
+        "worker-*",
+    ] {
         assert!(has_text(&profile, text), "{text}");
     }
     assert!(!has_text(&profile, "app::parse"), "a mark's function has the mark's name");

@@ -25,3 +25,13 @@ pub(crate) fn thread_id() -> u32 {
 pub(crate) fn process_id() -> u32 {
     if cfg!(all(target_family = "wasm", target_os = "unknown")) { 0 } else { std::process::id() }
 }
+
+/// The name that the kernel has for a thread of this process, of at most 15 bytes. `None` if it has ended, or if
+/// `/proc` is not mounted.
+pub(crate) fn thread_name(id: u32) -> Option<String> {
+    if !cfg!(any(target_os = "linux", target_os = "android")) {
+        return None;
+    }
+    let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
+}

@@ -24,7 +24,7 @@ use super::start;
 use crate::compact::{Collect as _, Map, Set, sort_by, sort_by_key};
 use crate::platform::per_process::PerProcess;
 use crate::platform::program;
-use crate::platform::thread_id::process_id;
+use crate::platform::thread_id::{process_id, thread_name};
 use crate::platform::token;
 use crate::platform::usage::ProcessUsage;
 use crate::settings::recording::{is_off, settings};
@@ -165,15 +165,6 @@ fn all_threads() -> Vec<OfThread> {
         OfThread { owner, marks: called.map(of).filter(was_called).collect() }
     };
     threads.into_iter().map(one).collect()
-}
-
-/// The thread's name in the kernel.
-fn thread_name(id: u32) -> Option<String> {
-    if !cfg!(any(target_os = "linux", target_os = "android")) {
-        return None;
-    }
-    let name = std::fs::read(format!("/proc/self/task/{id}/comm")).ok()?;
-    Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
 /// Converts recorded values to the units of a snapshot.

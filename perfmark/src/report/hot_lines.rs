@@ -62,6 +62,8 @@ pub(super) struct HotLines<'a> {
     snapshot: &'a Snapshot,
     /// The samples of each event, and its name, which is empty if there is one event.
     samples: Vec<(SamplesByMark<'a>, String)>,
+    /// The names of the marks.
+    marks: Vec<String>,
     /// The directories before the source files that the marks name, with a slash at the end.
     roots: Vec<String>,
     sources: SourceLines<'a>,
@@ -73,12 +75,14 @@ impl<'a> HotLines<'a> {
         let mut this = Self {
             snapshot,
             samples: Vec::new(),
+            marks: Vec::new(),
             roots: Vec::new(),
             sources: SourceLines::new(snapshot, reads_sources),
         };
         if !snapshot.sampled().is_empty() {
             let by_mark = snapshot.sampled().iter().map(|samples| snapshot.samples_by_mark(samples));
             this.samples = by_mark.zip(events(snapshot.sampled())).collect();
+            this.marks = snapshot.names();
             this.roots = roots(snapshot);
         }
         this
@@ -179,12 +183,13 @@ impl<'a> HotLines<'a> {
         }
     }
 
-    /// The place, and whether there is nothing to mark.
+    /// The place; and whether there is nothing to mark, and in which mark or thread the function was executed.
     fn place_of_function(&self, function: &HotFunction) -> (String, String) {
+        let around = format!(", {}", function.around(&self.marks));
         match (self.place(&function.frame), function.can_be_marked) {
-            (place, true) => (place.unwrap_or_default(), String::new()),
-            (Some(place), false) => (place, format!(", {NO_CALLER}")),
-            (None, false) => (NO_CALLER.to_owned(), String::new()),
+            (place, true) => (place.unwrap_or_default(), around),
+            (Some(place), false) => (place, format!(", {NO_CALLER}{around}")),
+            (None, false) => (NO_CALLER.to_owned(), around),
         }
     }
 
@@ -335,11 +340,15 @@ mod tests {
         let snapshot = sample::sampled();
         let [Outside { sentence, functions }] = HotLines::new(&snapshot, false).outside().try_into().ok().expect("one");
         assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; consider marking (shares of all samples)");
-        let expected =
-            ["11 % ± 1  Words::read  src/words.rs:31", "6 % ± 1  __memmove_avx_unaligned  no known caller to mark"];
+        let expected = [
+            "11 % ± 1  Words::read  src/words.rs:31, mostly thread wordcount",
+            "6 % ± 1  __memmove_avx_unaligned  no known caller to mark, thread reader-*",
+        ];
         assert_eq!(shown(functions), expected, "and not `main`");
         let mut without = snapshot.clone();
-        without.samples[0].paths[0].stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);
+        for path in &mut without.samples[0].paths[..2] {
+            path.stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);
+        }
         let sentence = &HotLines::new(&without, false).outside()[0].sentence;
         assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; hottest functions (shares of all samples)");
     }
@@ -352,19 +361,21 @@ mod tests {
         inlined.function = "wordcount::clean".to_owned();
         inlined.file = Some("/home/user/wordcount/src/clean.rs".to_owned());
         let functions = shown(HotLines::new(&snapshot, false).outside().swap_remove(0).functions);
-        assert!(functions[0].contains("clean  src/clean.rs:"), "{functions:?}");
+        assert!(functions[0].contains("clean  src/clean.rs:1402, in parse_line"), "{functions:?}");
         assert_eq!(functions.len(), 3, "and those outside of marks");
     }
 
     #[test]
     fn functions_outside_of_marks_with_few_samples_are_not_suggested() {
         let mut snapshot = sample::sampled();
-        for stack in &mut snapshot.samples[0].paths[0].stacks {
+        for stack in snapshot.samples[0].paths[..2].iter_mut().flat_map(|path| &mut path.stacks) {
             stack.samples = stack.samples.min(FEWEST - 1);
         }
         let outside = HotLines::new(&snapshot, false).outside();
         assert_eq!(outside[0].functions.len(), 1, "two lines of one function have 8 samples");
-        snapshot.samples[0].paths[0].stacks.iter_mut().for_each(|stack| stack.samples = 1);
+        for stack in snapshot.samples[0].paths[..2].iter_mut().flat_map(|path| &mut path.stacks) {
+            stack.samples = 1;
+        }
         let outside = HotLines::new(&snapshot, false).outside();
         assert_eq!(
             (&*outside[0].sentence, &*outside[0].functions),

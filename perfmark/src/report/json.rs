@@ -219,7 +219,7 @@ objects! {
         event, period, frequency, lost, throttled, unattributed, in_open_calls, too_deep, threads_without, why_without,
         threads_too_short, user_ns, stack_bytes, paths, locations, modules, frames
     }
-    SampledPath { marks, samples, stacks }
+    SampledPath { marks, thread, samples, stacks }
     SampledStack { locations, samples }
     Location { module, address, frames }
     Module { path, build_id }

@@ -259,8 +259,8 @@ outside marks: 28 % ± 2 of all samples; consider marking (shares of all samples
 
 | function | share | line | source |
 | --- | ---: | --- | --- |
-| `Words::read` | 11 % ± 1 | src/words.rs:31 | `file.read_to_string(&mut self.text)?;` |
-| `__memmove_avx_unaligned` | 6 % ± 1 | no known caller to mark |  |
+| `Words::read` | 11 % ± 1 | src/words.rs:31, mostly thread wordcount | `file.read_to_string(&mut self.text)?;` |
+| `__memmove_avx_unaligned` | 6 % ± 1 | no known caller to mark, thread reader-\\* |  |
 
 ";
         assert!(report.contains(expected), "{report}");

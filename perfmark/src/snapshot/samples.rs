@@ -69,6 +69,10 @@ pub struct SampledPath {
     /// event, other paths have their innermost mark only; a note of the snapshot says how many samples that are. With
     /// `PERFMARK_CALL_GRAPH=on`, skipped calls are in a path only as the innermost mark.
     pub marks: Vec<usize>,
+    /// Outside of all marks, the name of the threads, as the kernel has it: at most 15 bytes. Each number in it is `*`,
+    /// so `worker-*` are all workers. `None` inside of marks, if the name is unknown, and beyond 64 names.
+    #[cfg_attr(feature = "serde", serde(default, deserialize_with = "limits::optional_text"))]
+    pub thread: Option<String>,
     /// The number of samples.
     pub samples: u64,
     /// Where they were, the stack with the most samples first.
@@ -194,13 +198,37 @@ impl Samples {
     }
 }
 
+/// What distinguishes paths.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PathKey {
+    pub(crate) marks: Vec<usize>,
+    pub(crate) thread: Option<String>,
+}
+
+impl PathKey {
+    /// Outside of all marks.
+    #[cfg(feature = "sampling")]
+    pub(crate) fn outside(thread: Option<String>) -> Self {
+        Self { marks: Vec::new(), thread }
+    }
+}
+
+impl From<Vec<usize>> for PathKey {
+    fn from(marks: Vec<usize>) -> Self {
+        Self { marks, thread: None }
+    }
+}
+
 impl SampledPath {
     /// `None` if there are no samples.
-    pub(crate) fn new(marks: Vec<usize>, stacks: impl IntoIterator<Item = (Vec<usize>, u64)>) -> Option<Self> {
+    pub(crate) fn new(
+        PathKey { marks, thread }: PathKey,
+        stacks: impl IntoIterator<Item = (Vec<usize>, u64)>,
+    ) -> Option<Self> {
         let stacks = stacks.into_iter().map(|(locations, samples)| SampledStack { locations, samples });
         let mut stacks: Vec<_> = stacks.filter(|stack| stack.samples > 0).collect();
         sort_by(&mut stacks, |one, other| (other.samples, &one.locations).cmp(&(one.samples, &other.locations)));
         let samples = stacks.iter().map(|stack| stack.samples).fold(0, u64::saturating_add);
-        (samples > 0).then_some(Self { marks, samples, stacks })
+        (samples > 0).then_some(Self { marks, thread, samples, stacks })
     }
 }

@@ -1,12 +1,14 @@
 //! Calls of known shares: each sample belongs to its call, however short calls are.
 
 use std::hint::black_box;
+use std::thread::Builder;
 
 use perfmark::{Sampling, Stacks, perfmark};
 
 use crate::alone;
 use crate::loops::{spin_seven, spin_three};
-use crate::sampled::{sampled, wait_until_sampled};
+use crate::pages::touch;
+use crate::sampled::{sampled, until_sampled, wait_until_sampled};
 
 #[perfmark(time)]
 #[inline(never)]
@@ -71,4 +73,21 @@ fn samples_belong_to_calls_of_some_nanoseconds() {
     let _alone = alone();
     // The processor executes the code around such a short loop in its time, or the loop in that code's time.
     check(1, rounds() / 2, 3.0);
+}
+
+#[test]
+fn samples_outside_of_marks_are_grouped_by_the_names_of_threads() {
+    let _alone = alone();
+    let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
+    let work = || {
+        for name in ["worker-1", "worker-27", "idle"] {
+            let thread = Builder::new().name(name.into()).spawn(|| until_sampled(|| touch(1)));
+            thread.expect("a thread").join().expect("no panic");
+        }
+    };
+    let Some(sampled) = sampled(sampling, work) else { return };
+    let names: Vec<_> = sampled.samples().paths.iter().filter_map(|path| path.thread.as_deref()).collect();
+    println!("{names:?}");
+    assert!(names.contains(&"worker-*") && names.contains(&"idle"), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains(char::is_numeric)), "{names:?}");
 }

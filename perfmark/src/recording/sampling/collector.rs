@@ -246,7 +246,8 @@ impl State {
         drop(registry);
         for (number, entry) in &entries {
             if let Some(events) = &entry.ring {
-                self.rests.entry(*number).or_insert_with(|| Rest::new(events)).prepare(*number, events);
+                let rest = self.rests.entry(*number).or_insert_with(|| Rest::new(entry.thread, events));
+                rest.prepare(*number, entry.thread, events);
             }
         }
         let head = |entry: &Entry| entry.ring.as_ref().map_or(0, |events| events.ring.head());

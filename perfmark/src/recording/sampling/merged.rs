@@ -6,8 +6,8 @@ use super::collector::{self, State};
 use super::threads;
 use super::totals::{Stacks, Totals};
 use crate::settings::sampling::Rate;
-use crate::snapshot::Samples;
 use crate::snapshot::tree;
+use crate::snapshot::{PathKey, Samples};
 
 /// The samples that were collected, by sampling and event. `marks` are those of the snapshot.
 pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
@@ -58,9 +58,9 @@ fn open(state: &State, sampling: u8, events: usize) -> Vec<u64> {
     (0..events).map(|n| rests.iter().filter_map(|rest| rest.get(n)).flat_map(Stacks::values).sum()).collect()
 }
 
-/// The stacks of each path of marks, and the number of samples in marks that no snapshot has: probe overhead is
-/// measured by calls of such marks.
-fn paths(totals: &Totals, indices: &BTreeMap<u32, usize>) -> (Vec<(Vec<usize>, Stacks)>, u64) {
+/// The stacks of each path of marks, those outside of all marks by threads, and the number of samples in marks that no
+/// snapshot has: probe overhead is measured by calls of such marks.
+fn paths(totals: &Totals, indices: &BTreeMap<u32, usize>) -> (Vec<(PathKey, Stacks)>, u64) {
     let nodes = totals.paths.nodes();
     let marks = |node: &tree::Node<u32, Stacks>| {
         let path = std::iter::successors(Some(node), |node| Some(&nodes[node.above?]));
@@ -68,10 +68,11 @@ fn paths(totals: &Totals, indices: &BTreeMap<u32, usize>) -> (Vec<(Vec<usize>, S
         marks.reverse();
         Some(marks)
     };
-    let (mut paths, mut hidden) = (vec![(Vec::new(), totals.outside.clone())], 0);
+    let outside = totals.outside.iter().map(|(thread, stacks)| (PathKey::outside(thread.clone()), stacks.clone()));
+    let (mut paths, mut hidden): (Vec<_>, _) = (outside.collect(), 0);
     for node in nodes {
         match marks(node) {
-            Some(marks) => paths.push((marks, node.value.clone())),
+            Some(marks) => paths.push((marks.into(), node.value.clone())),
             None => hidden += node.value.values().sum::<u64>(),
         }
     }

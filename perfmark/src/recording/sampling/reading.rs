@@ -8,6 +8,7 @@ use perfmark_rdpmc::sample::{Body, Ring, Sample};
 use super::first_period::FirstPeriod;
 use super::notes::UNKNOWN;
 use super::rings::Events;
+use super::task;
 use super::threads::{self, Entry, has_open_calls};
 use super::totals::{self, Stacks, Totals};
 use super::unwind::{Address, Modules, Unwinder};
@@ -24,6 +25,10 @@ pub(super) struct Rest {
     known_lost: Vec<u64>,
     /// Of each event that did not begin with its usual period.
     first_periods: Vec<Option<FirstPeriod>>,
+    /// The name of the thread and of those like it, and whether it was read since the thread has had a sample: threads
+    /// get their names after they begin.
+    thread: Option<String>,
+    is_named: bool,
     /// Whether the samples of a thread without notes may be in calls that began before sampling.
     may_be_in_older: bool,
 }
@@ -39,10 +44,11 @@ pub(super) struct Code {
 }
 
 impl Rest {
-    pub(super) fn new(events: &Events) -> Self {
+    pub(super) fn new(thread: u32, events: &Events) -> Self {
         let (first_periods, count) = (events.first_periods.clone(), events.first_periods.len());
         let (stacks, known_lost) = (vec![Stacks::new(); count], vec![0; count]);
-        Self { stacks, recorded_lost: 0, known_lost, first_periods, may_be_in_older: false }
+        let (thread, [is_named, may_be_in_older]) = (task::group(thread), [false; 2]);
+        Self { stacks, recorded_lost: 0, known_lost, first_periods, thread, is_named, may_be_in_older }
     }
 
     /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more
@@ -69,12 +75,17 @@ fn may_be_in_older(number: u64) -> bool {
 }
 
 impl Rest {
-    /// Finds out what must be known before the ring's head is: in which calls samples may be, and for how long the
-    /// events have had their first periods.
-    pub(super) fn prepare(&mut self, number: u64, events: &Events) {
+    /// Finds out what must be known before the ring's head is: in which calls samples may be, for how long the events
+    /// have had their first periods, and the thread's name.
+    pub(super) fn prepare(&mut self, number: u64, thread: u32, events: &Events) {
         self.may_be_in_older = may_be_in_older(number);
+        let has_records = events.ring.head() > 0;
+        if has_records && !mem::replace(&mut self.is_named, true) {
+            // A thread that has ended keeps the name that it had.
+            self.thread = task::group(thread).or(self.thread.take());
+        }
         let is_over = |period: &FirstPeriod| !period.goes_on();
-        if self.first_periods.iter().flatten().all(is_over) || events.ring.head() == 0 {
+        if self.first_periods.iter().flatten().all(is_over) || !has_records {
             return;
         }
         for (period, count) in self.first_periods.iter_mut().zip(events.ring.counts().unwrap_or_default()) {
@@ -107,7 +118,19 @@ impl Rest {
             // The last samples are outside of all marks.
             let node = if is_unknown { UNKNOWN } else { ptr::null() };
             // SAFETY: `node` is null or unknown.
-            unsafe { add(&mut self.stacks, node, totals) };
+            unsafe { self.add(node, totals) };
+        }
+    }
+
+    /// Adds the samples of all events since the last note to their call.
+    ///
+    /// # Safety
+    ///
+    /// As [`Totals::add`].
+    unsafe fn add(&mut self, node: *const Node, totals: &mut [Totals]) {
+        for (stacks, totals) in self.stacks.iter_mut().zip(totals) {
+            // SAFETY: this function's contract.
+            unsafe { totals.add(mem::take(stacks), node, self.thread.as_deref()) };
         }
     }
 }
@@ -154,7 +177,7 @@ fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut
     for note in notes {
         read_until(note.position, rest, totals);
         // SAFETY: the notes keep the cells of the thread.
-        unsafe { add(&mut rest.stacks, note.node, totals) };
+        unsafe { rest.add(note.node, totals) };
     }
     read_until(head, rest, totals);
     if is_active {
@@ -163,7 +186,7 @@ fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut
     if attached.is_none() {
         let node = if rest.may_be_in_older { UNKNOWN } else { ptr::null() };
         // SAFETY: `node` is null or unknown.
-        unsafe { add(&mut rest.stacks, node, totals) };
+        unsafe { rest.add(node, totals) };
     }
 }
 
@@ -176,18 +199,6 @@ fn end_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>],
             let counts = events.ring.counts().unwrap_or_default();
             period.end_at(events.ring.head(), counts.get(at).map_or(0, |count| count.value));
         }
-    }
-}
-
-/// Adds the samples of all events since the last note to their call.
-///
-/// # Safety
-///
-/// As [`Totals::add`].
-unsafe fn add(rest: &mut [Stacks], node: *const Node, totals: &mut [Totals]) {
-    for (stacks, totals) in rest.iter_mut().zip(totals) {
-        // SAFETY: this function's contract.
-        unsafe { totals.add(mem::take(stacks), node) };
     }
 }
 

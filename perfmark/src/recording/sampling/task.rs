@@ -7,7 +7,7 @@ use std::os::linux::fs::MetadataExt as _;
 use std::{io, mem};
 
 use crate::platform::signals::background;
-use crate::platform::thread_id::thread_id;
+use crate::platform::thread_id::{thread_id, thread_name};
 
 const TASKS: &str = "/proc/self/task";
 
@@ -18,6 +18,19 @@ fn count() -> u64 {
     return fs::metadata(TASKS).map_or(0, |about| about.st_nlink().saturating_sub(2));
     #[cfg(not(target_os = "linux"))]
     0
+}
+
+/// The name of a thread of this process, with `*` for each number: so all workers of a pool have the same one.
+pub(super) fn group(thread: u32) -> Option<String> {
+    let mut name = String::new();
+    for c in thread_name(thread)?.chars() {
+        match c {
+            '0'..='9' if name.ends_with('*') => {}
+            '0'..='9' => name.push('*'),
+            c => name.push(c),
+        }
+    }
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// The numbers of all threads.

@@ -15,6 +15,8 @@ const MOST_PATHS: usize = 1 << 14;
 /// The most pairs of a path and a stack: with callers, and of the executed instruction alone. Beyond them, samples are
 /// added [without callers](count), and to no known code.
 const MOST_STACKS: [usize; 2] = [1 << 12, 1 << 13];
+/// The most names of threads. Beyond them, samples outside of marks belong to threads without a name.
+const MOST_THREADS: usize = 64;
 
 /// Adds samples with one stack. If there is no room for another stack with callers, they are added to the executed
 /// instruction alone; and if there is none for that, to no known code. Returns the index of the kind of stack that is
@@ -42,8 +44,8 @@ pub(super) fn count(into: &mut Stacks, mut stack: Vec<Address>, samples: u64, ha
 pub(crate) struct Totals {
     /// By the marks' indices. A mark that calls itself is there once.
     pub(crate) paths: Tree<u32, Stacks>,
-    /// The program was in no call of a mark.
-    pub(crate) outside: Stacks,
+    /// The program was in no call of a mark: by the names of threads.
+    pub(crate) outside: BTreeMap<Option<String>, Stacks>,
     /// The number of samples whose call is unknown: a thread had more calls with samples than notes, or it was a
     /// call of a hidden mark, by which probe overhead is measured.
     pub(crate) unknown: u64,
@@ -60,18 +62,21 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds samples that belong to a call with this path.
+    /// Adds samples that belong to a call with this path, of a thread with this name.
     ///
     /// # Safety
     ///
     /// The node is null, [`UNKNOWN`], [`TOO_DEEP`], or a node whose thread's cells exist.
     #[allow(unsafe_code, reason = "nodes are found by pointers")]
-    pub(super) unsafe fn add(&mut self, samples: Stacks, node: *const Node) {
+    pub(super) unsafe fn add(&mut self, samples: Stacks, node: *const Node, thread: Option<&str>) {
         if samples.is_empty() {
             return;
         }
         let into = if node.is_null() {
-            &mut self.outside
+            let has_room = self.outside.len() < MOST_THREADS;
+            let thread = thread.map(str::to_owned);
+            let thread = if has_room || self.outside.contains_key(&thread) { thread } else { None };
+            self.outside.entry(thread).or_default()
         } else {
             let taken = samples.values().sum::<u64>();
             if node == TOO_DEEP {
@@ -123,4 +128,28 @@ fn path(node: &Node) -> Option<(Vec<u32>, bool)> {
         next = caller;
     }
     (!marks.is_empty()).then_some((marks, next.is_none()))
+}
+
+#[cfg(all(test, not(miri)))]
+#[allow(unsafe_code, reason = "the null node")]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+
+    #[test]
+    fn samples_outside_of_marks_are_kept_by_the_names_of_few_threads() {
+        let mut totals = Totals::default();
+        let mut add = |thread: &str| {
+            let samples = Stacks::from([(vec![Address::default()], 2)]);
+            // SAFETY: the node is null.
+            unsafe { totals.add(samples, ptr::null(), Some(thread)) };
+        };
+        (0..1_000).for_each(|n| add(&format!("thread {n}")));
+        (0..1_000).for_each(|_| add("thread 0"));
+        let of = |thread: Option<&str>| totals.outside[&thread.map(str::to_owned)].values().sum::<u64>();
+        assert_eq!(totals.outside.len(), MOST_THREADS + 1);
+        assert_eq!(of(Some("thread 0")), 2 + 2_000);
+        assert_eq!(of(None), 2 * (1_000 - MOST_THREADS as u64));
+    }
 }

@@ -37,6 +37,8 @@ struct Outside {
     name: String,
     place: String,
     samples: u64,
+    /// The mark or the threads that it was executed in.
+    around: String,
     /// Whether its source is one of the program's.
     is_own: bool,
 }
@@ -84,10 +86,12 @@ impl Sampling {
 
 /// The functions to mark next, of those outside of marks.
 fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<Outside> {
+    let marks = snapshot.names();
     let outside = |function: HotFunction| Outside {
         name: name(&function.frame),
         place: names.place(&function.frame).unwrap_or_default(),
         samples: function.samples,
+        around: function.around(&marks),
         is_own: function.can_be_marked,
     };
     functions_to_show(snapshot, samples).into_iter().map(outside).collect()
@@ -119,6 +123,7 @@ impl Json for Outside {
             out.field("place", &self.place);
             // Text, because JavaScript would round large numbers.
             out.field("samples", &self.samples.to_string());
+            out.field("around", &self.around);
             out.field("isOwn", &self.is_own);
         });
     }

@@ -192,7 +192,7 @@ function drawSamples() {
   byId("samples").hidden = !samples;
   if (!samples) return;
   const outside = samples.paths.filter(({ marks: path }) => path.length === 0).reduce((sum, path) => sum + Number(path.samples), 0);
-  const rows = samples.outside.map(({ name, place, samples: count, isOwn }) => ({ count: Number(count), name, place, about: isOwn ? "" : "library code, caller unknown" }));
+  const rows = samples.outside.map(({ name, place, samples: count, around, isOwn }) => ({ count: Number(count), name, place, about: `${isOwn ? "" : "library code, caller unknown, "}${around}` }));
   const share = make("b", {}, shareOfSamples(outside, samples.taken, samples.isBiased));
   byId("samples").replaceChildren(
     make("div", { class: "title" }, make("h2", { id: "samples-title" }, "Samples"), make("small", {}, `${countOfSamples(samples.taken)} of ${samples.rate}`),

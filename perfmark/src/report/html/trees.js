@@ -75,6 +75,7 @@ function treeOfSamples(samples) {
     let node = root;
     for (const mark of path.marks) node = child(node, mark, ofMark(marks[mark]));
     if (node === root) node = child(root, "outside", without("outside marks", "outside of all marks"));
+    if (path.thread !== null) node = child(node, path.thread, without(`thread ${path.thread}`, "outside of all marks"));
     if (!tops.has(node)) tops.set(node, newCallee({}));
     path.stacks.forEach((stack, ofStack) => {
       const frames = framesOf(samples, stack);

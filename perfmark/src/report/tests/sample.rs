@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::snapshot::{Event, Frame, Mark, Module, Node, NodeValues, Overhead, Read, Samples, Snapshot, Unit, Values};
+use crate::snapshot::{
+    Event, Frame, Mark, Module, Node, NodeValues, Overhead, PathKey, Read, Samples, Snapshot, Unit, Values,
+};
 
 pub(in crate::report) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -230,11 +232,13 @@ pub(in crate::report) fn sampled() -> Snapshot {
     let called = (vec![(1, 8), (0, 4_112), (0, 5_000)], 20);
     // In libc, called by line 31.
     let read = (vec![(1, 99), (0, 6_000), (0, 5_000)], 35);
+    let in_thread = |name: &str| PathKey { thread: Some(name.to_owned()), ..PathKey::from(vec![]) };
     let paths = [
-        (vec![], BTreeMap::from([in_app(5_000, 40), in_libc(77, 12), read, in_app(6_016, 17), in_libc(99, 30)])),
-        (vec![1], BTreeMap::from([in_app(4_200, 3), in_app(5_000, 30)])),
+        (in_thread("wordcount"), BTreeMap::from([in_app(5_000, 40), in_libc(77, 12), read])),
+        (in_thread("reader-*"), BTreeMap::from([in_app(6_016, 17), in_libc(99, 30)])),
+        (vec![1].into(), BTreeMap::from([in_app(4_200, 3), in_app(5_000, 30)])),
         (
-            vec![1, 0],
+            vec![1, 0].into(),
             BTreeMap::from([
                 in_app(4_096, 100),
                 called,

@@ -9,7 +9,8 @@ use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::origin::{is_downloaded, is_perfmark, is_rust_file, is_standard};
 use crate::snapshot::path::{bare, end, readable, starts};
-use crate::snapshot::samples::{Frame, SampledStack, Samples};
+use crate::snapshot::samples::{Frame, SampledPath, SampledStack, Samples};
+use crate::text::sanitize;
 
 /// A function without a mark, and the samples that count for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +23,31 @@ pub struct HotFunction {
     pub can_be_marked: bool,
     /// The number of samples in this function, and in functions of libraries that it called.
     pub samples: u64,
+    /// The mark with the most of these samples directly in its calls, as an index in
+    /// [`Snapshot::marks`](crate::Snapshot::marks). `None` if most of them are outside of all marks.
+    pub mark: Option<usize>,
+    /// Outside of all marks, the [name of the threads](crate::SampledPath::thread) with the most of these samples.
+    pub thread: Option<String>,
+    /// The number of these samples that are elsewhere: in other marks, or in other threads outside of marks.
+    pub elsewhere: u64,
 }
+
+impl HotFunction {
+    /// Where its samples are: `in parse`, a mark; or `thread worker-*`, outside of all marks. `mostly` precedes it if
+    /// some are elsewhere. `names` are those of the snapshot's marks.
+    #[must_use]
+    pub fn around(&self, names: &[String]) -> String {
+        let around = match (self.mark.and_then(|mark| names.get(mark)), &self.thread) {
+            (Some(mark), _) => format!("in {}", sanitize(mark)),
+            (None, Some(thread)) => format!("thread {}", sanitize(thread)),
+            (None, None) => "outside marks".to_owned(),
+        };
+        if self.elsewhere > 0 { format!("mostly {around}") } else { around }
+    }
+}
+
+/// Where a function was executed: the innermost mark, or the threads outside of all marks.
+type Around<'a> = (Option<usize>, Option<&'a str>);
 
 impl Snapshot {
     /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
@@ -48,8 +73,9 @@ impl Snapshot {
     #[must_use]
     pub fn unmarked_functions(&self, samples: &Samples) -> Vec<HotFunction> {
         let can_be_marked: Vec<bool> = samples.frames.iter().map(can_be_marked).collect();
-        let stacks = samples.paths_of(None).flat_map(|path| &path.stacks);
-        let attributed = stacks.filter_map(|stack| Some((stack.attributed(samples, &can_be_marked)?, stack.samples)));
+        let stacks = samples.paths_of(None).flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
+        let attributed =
+            stacks.filter_map(|(path, stack)| Some((stack.attributed(samples, &can_be_marked)?, path, stack.samples)));
         self.by_function(samples, &can_be_marked, attributed)
     }
 
@@ -69,43 +95,57 @@ impl Snapshot {
             let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
             let mut inside = stack.frame_indices(samples).take(own.unwrap_or(frames.len())).flatten();
             let innermost = inside.find(|&at| can_be_marked[at]).filter(|_| !is_probe(&frames, own));
-            Some((innermost?, stack.samples))
+            Some((innermost?, path, stack.samples))
         });
         self.by_function(samples, &can_be_marked, attributed)
     }
 
     /// The functions of frames with samples, without those that have a mark.
-    fn by_function(
+    fn by_function<'a>(
         &self,
-        samples: &Samples,
+        samples: &'a Samples,
         can_be_marked: &[bool],
-        attributed: impl Iterator<Item = (usize, u64)>,
+        attributed: impl Iterator<Item = (usize, &'a SampledPath, u64)>,
     ) -> Vec<HotFunction> {
-        let mut by_frame: BTreeMap<usize, u64> = BTreeMap::new();
-        for (frame, samples) in attributed {
-            let count = by_frame.entry(frame).or_default();
-            *count = count.saturating_add(samples);
+        let mut by_frame: BTreeMap<usize, BTreeMap<Around<'a>, u64>> = BTreeMap::new();
+        for (frame, path, samples) in attributed {
+            let around = (path.marks.last().copied(), path.thread.as_deref());
+            add(by_frame.entry(frame).or_default(), around, samples);
         }
         // Each with the samples of its hottest line. Functions of one name are distinct by their files.
-        let mut functions: BTreeMap<(String, Option<&str>), (u64, HotFunction)> = BTreeMap::new();
-        for (at, count) in by_frame {
+        let mut functions: BTreeMap<(String, Option<&str>), (u64, HotFunction, BTreeMap<Around<'a>, u64>)> =
+            BTreeMap::new();
+        for (at, by_around) in by_frame {
             let Some(frame) = samples.frames.get(at) else { continue };
             let name = bare(&readable(&frame.function));
             if name.is_empty() || is_runtime(&name) {
                 continue;
             }
-            let (most, function) = functions.entry((name, frame.file.as_deref())).or_default();
+            let count = by_around.values().copied().fold(0, u64::saturating_add);
+            let (most, function, around) = functions.entry((name, frame.file.as_deref())).or_default();
             function.samples = function.samples.saturating_add(count);
+            by_around.into_iter().for_each(|(one, count)| add(around, one, count));
             if count > *most {
                 (*most, function.frame, function.can_be_marked) = (count, frame.clone(), can_be_marked[at]);
             }
         }
         let marked = MarkKeys::new(&self.marks);
-        let functions = functions.into_values().map(|(_, function)| function);
+        let functions = functions.into_values().map(|(_, mut function, around)| {
+            if let Some(((mark, thread), most)) = around.into_iter().max_by_key(|(_, count)| *count) {
+                (function.mark, function.thread) = (mark, thread.map(str::to_owned));
+                function.elsewhere = function.samples.saturating_sub(most);
+            }
+            function
+        });
         let mut unmarked: Vec<HotFunction> = functions.filter(|function| !marked.has(&function.frame)).collect();
         sort_by_key(&mut unmarked, |function| Reverse(function.samples));
         unmarked
     }
+}
+
+fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, samples: u64) {
+    let count = counts.entry(key).or_default();
+    *count = count.saturating_add(samples);
 }
 
 impl SampledStack {

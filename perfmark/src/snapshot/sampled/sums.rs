@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
-use crate::snapshot::samples::{Frame, Location, Module, SampledPath, Samples};
+use crate::snapshot::samples::{Frame, Location, Module, PathKey, SampledPath, Samples};
 
 /// A module's index and an address in it.
 type Address = (usize, u64);
@@ -15,7 +15,7 @@ type Stacks = BTreeMap<Vec<Address>, u64>;
 /// Samples of several snapshots, with the marks and modules of one of them, or of all.
 #[derive(Default)]
 struct Sums<'a> {
-    paths: BTreeMap<Vec<usize>, Stacks>,
+    paths: BTreeMap<PathKey, Stacks>,
     modules: Vec<Module>,
     named: BTreeMap<Address, Vec<&'a Frame>>,
 }
@@ -29,7 +29,7 @@ impl<'a> Sums<'a> {
         for path in &samples.paths {
             let marks = path.marks.iter().map(|&mark| index(mark));
             let Some(marks) = marks.collect::<Option<Vec<usize>>>() else { continue };
-            let known = self.paths.entry(marks).or_default();
+            let known = self.paths.entry(PathKey { marks, thread: path.thread.clone() }).or_default();
             for stack in &path.stacks {
                 let addresses = stack.locations.iter().map(|&at| address(samples.locations.get(at)?));
                 if let Some(addresses) = addresses.collect() {
@@ -65,15 +65,15 @@ impl<'a> Sums<'a> {
 
 impl Samples {
     /// Replaces the paths, whose stacks are addresses in modules, and with them the locations, which have no names.
-    pub(crate) fn set_paths(&mut self, paths: impl IntoIterator<Item = (Vec<usize>, Stacks)> + Clone) {
+    pub(crate) fn set_paths(&mut self, paths: impl IntoIterator<Item = (impl Into<PathKey>, Stacks)> + Clone) {
         let stacks = paths.clone().into_iter().flat_map(|(_, stacks)| stacks.into_keys());
         let mut indices: BTreeMap<Address, usize> = stacks.flatten().map(|address| (address, 0)).collect();
         indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
-        let path = |(marks, stacks): (Vec<usize>, Stacks)| {
+        let path = |(key, stacks): (_, Stacks)| {
             let stack = |(addresses, samples): (Vec<Address>, u64)| {
                 (addresses.iter().map(|address| indices[address]).collect(), samples)
             };
-            SampledPath::new(marks, stacks.into_iter().map(stack))
+            SampledPath::new(Into::into(key), stacks.into_iter().map(stack))
         };
         self.paths = paths.into_iter().filter_map(path).collect();
         let location = |(module, address)| Location { module, address, frames: Vec::new() };

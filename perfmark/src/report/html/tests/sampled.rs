@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::tree::{Random, rounded};
-use crate::snapshot::{Frame, Mark, Module, Samples, Snapshot};
+use crate::snapshot::{Frame, Mark, Module, PathKey, Samples, Snapshot};
 
 type Address = (usize, u64);
 type Stack = Vec<Address>;
@@ -83,11 +83,11 @@ fn samples(
     root: &Path,
     all: f64,
     seed: u64,
-) -> BTreeMap<Vec<usize>, BTreeMap<Stack, u64>> {
+) -> BTreeMap<PathKey, BTreeMap<Stack, u64>> {
     let own = |node: usize| snapshot.call_graph[node].values.last().and_then(|values| values.self_sum).unwrap_or(0);
     let sum: i64 = (0..snapshot.call_graph.len()).map(own).sum();
     let mut random = Random::new(seed);
-    let mut paths: BTreeMap<Vec<usize>, BTreeMap<Stack, u64>> = BTreeMap::new();
+    let mut paths: BTreeMap<PathKey, BTreeMap<Stack, u64>> = BTreeMap::new();
     for node in 0..snapshot.call_graph.len() {
         let mut marks = Vec::new();
         let mut at = Some(node);
@@ -100,7 +100,7 @@ fn samples(
         }
         let mark = &snapshot.marks[snapshot.call_graph[node].mark];
         let share = own(node) as f64 / sum.max(1) as f64 * all * (0.5 + random.part());
-        let stacks = paths.entry(marks).or_default();
+        let stacks = paths.entry(marks.into()).or_default();
         for (stack, part) in stacks_of(program, mark, root) {
             let count = (share * part * (0.5 + random.part())).round();
             *stacks.entry(stack).or_default() += rounded(count);
@@ -111,14 +111,11 @@ fn samples(
     let load = program.at(&[frame("app::config::load", "src/config.rs", 31)]);
     let read = program.at(&[frame("app::files::Reader::fill", "src/files.rs", 77)]);
     let count = |part: f64| rounded(all * part);
-    let outside = [
-        (vec![read, load, main], count(0.07)),
-        (vec![(LIBC, 0x9_8b20), read, load, main], count(0.03)),
-        (vec![load, main], count(0.02)),
-        (vec![main], count(0.01)),
-        (vec![(LIBC, 0x9_1000)], count(0.02)),
-    ];
-    paths.insert(Vec::new(), outside.into());
+    let in_main = [(vec![load, main], count(0.02)), (vec![main], count(0.01)), (vec![(LIBC, 0x9_1000)], count(0.02))];
+    let in_readers = [(vec![read, load, main], count(0.07)), (vec![(LIBC, 0x9_8b20), read, load, main], count(0.03))];
+    for (thread, stacks) in [(None, in_main.to_vec()), (Some("reader-*"), in_readers.to_vec())] {
+        paths.insert(PathKey { marks: Vec::new(), thread: thread.map(str::to_owned) }, stacks.into_iter().collect());
+    }
     paths
 }
 
