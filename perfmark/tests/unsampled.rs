@@ -1,0 +1,217 @@
+//! What cannot be sampled: the program continues, and its table says how much is missing and why.
+//!
+//! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO` and `PERFMARK_SAMPLE`.
+
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+#[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
+#[cfg(target_os = "linux")]
+#[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
+mod support;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("skipped: samples exist only on Linux");
+}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::unix::process::CommandExt as _;
+    use std::sync::{Barrier, LazyLock};
+    use std::thread::Builder;
+    use std::{env, fs, thread};
+
+    use perfmark::perfmark;
+
+    use crate::program::{self, SCENARIO, assert_code, text};
+    use crate::{seccomp, support};
+
+    pub(super) fn main() {
+        if let Ok(scenario) = env::var(SCENARIO) {
+            return run_scenario(&scenario);
+        }
+        let tests: &[(&str, fn())] = &[
+            ("a_filter_of_system_calls_is_the_reason_why_nothing_is_sampled", filtered),
+            ("a_limit_of_descriptors_is_the_reason_why_most_of_1200_threads_are_not_sampled", few_descriptors),
+            ("locked_memory_is_the_reason_why_most_of_1200_threads_are_not_sampled", no_locked_memory),
+            ("the_paranoid_level_is_the_reason_why_nothing_is_sampled", paranoid),
+            ("a_program_that_is_executed_is_sampled_anew", executed),
+        ];
+        support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+    }
+
+    #[perfmark(time)]
+    fn work() {}
+
+    // The scenarios.
+
+    fn run_scenario(scenario: &str) {
+        // SAFETY: it takes no pointers; the signal ends a program that waits in vain.
+        unsafe { libc::alarm(120) };
+        match scenario {
+            "filtered" => {
+                seccomp::refuse(&[libc::SYS_perf_event_open], libc::EPERM).expect("a filter");
+                work();
+            }
+            "few descriptors" => {
+                lower(libc::RLIMIT_NOFILE, DESCRIPTORS);
+                crowd(THREADS - DESCRIPTORS / 2);
+            }
+            "no locked memory" => {
+                become_nobody();
+                lower(libc::RLIMIT_MEMLOCK, 0);
+                crowd(1);
+            }
+            "nobody" => {
+                become_nobody();
+                work();
+            }
+            "executes" => {
+                work();
+                let mut next = program::command(&env::current_exe().expect("known"), "executed", &[SAMPLED]);
+                panic!("{}", next.exec());
+            }
+            "executed" => {
+                println!("{} events", event_descriptors());
+                work();
+            }
+            _ => panic!("no scenario {scenario}"),
+        }
+    }
+
+    const DESCRIPTORS: u64 = 128;
+    /// With the main thread.
+    const THREADS: u64 = 1_201;
+
+    fn lower(resource: libc::__rlimit_resource_t, to: u64) {
+        // SAFETY: the limit is live.
+        assert_eq!(unsafe { libc::setrlimit(resource, &libc::rlimit { rlim_cur: to, rlim_max: to }) }, 0);
+    }
+
+    /// Gives up root's rights.
+    fn become_nobody() {
+        const NOBODY: libc::uid_t = 65_534;
+        // SAFETY: it takes no pointers. The program has one thread.
+        unsafe { libc::setuid(NOBODY) };
+    }
+
+    /// Waits until that many threads could not be sampled, or nothing can be.
+    fn until_without(threads: u64) {
+        let is_sampled = || perfmark::snapshot().samples.iter().all(|samples| samples.threads_without < threads);
+        while !perfmark::snapshot().samples.is_empty() && is_sampled() {
+            thread::yield_now();
+        }
+    }
+
+    /// Calls the mark on all threads at once, until that many could not be sampled.
+    fn crowd(without: u64) {
+        work();
+        let end: &Barrier = Box::leak(Box::new(Barrier::new(usize::try_from(THREADS).expect("few"))));
+        let thread = || {
+            work();
+            end.wait();
+            work();
+        };
+        let threads = (1..THREADS).map(|_| Builder::new().stack_size(1 << 16).spawn(thread).expect("a thread"));
+        let threads: Vec<_> = threads.collect();
+        until_without(without);
+        end.wait();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    }
+
+    fn event_descriptors() -> usize {
+        let descriptors = fs::read_dir("/proc/self/fd").expect("listed").flatten();
+        let files = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+        files.filter(|file| file.to_string_lossy().contains("perf_event")).count()
+    }
+
+    // The tests.
+
+    const SAMPLED: (&str, &str) = ("PERFMARK_SAMPLE", "99");
+
+    /// The table of a scenario, without line breaks. `None` if nothing can be sampled here, whose reason is printed.
+    fn table(scenario: &str, variables: &[(&str, &str)]) -> Option<String> {
+        /// Why nothing can be sampled here. Tests run at the same time.
+        static MISSING: LazyLock<Option<String>> =
+            LazyLock::new(|| perfmark::Sampling::new().start().err().map(|why| why.to_string()));
+        if let Some(why) = &*MISSING {
+            println!("skipped: {why}");
+            return None;
+        }
+        let output = program::scenario(scenario, variables);
+        assert_code(&output, 0);
+        print!("{}", text(&output.stdout));
+        let table = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        println!("{table}");
+        Some(table)
+    }
+
+    /// Checks that a table has these words.
+    #[track_caller]
+    fn assert_says(table: &str, words: &str) {
+        assert!(table.contains(words), "no {words:?} in: {table}");
+    }
+
+    fn filtered() {
+        let Some(table) = table("filtered", &[SAMPLED]) else { return };
+        assert_says(&table, "PERFMARK_SAMPLE has no effect: ");
+        assert_says(&table, "EPERM: a seccomp filter");
+    }
+
+    fn few_descriptors() {
+        let Some(table) = table("few descriptors", &[SAMPLED]) else { return };
+        let why = "1,137 threads could not be sampled: samples take half of the process's file descriptors; raise \
+                   `ulimit -n`";
+        assert_says(&table, why);
+    }
+
+    fn no_locked_memory() {
+        // SAFETY: it takes no arguments.
+        if unsafe { libc::geteuid() } == 0 && !lets_users_count() {
+            return println!("skipped: kernel.perf_event_paranoid lets only root count");
+        }
+        // Each ring takes 129 pages.
+        let Some(table) = table("no locked memory", &[("PERFMARK_SAMPLE", "99,stack=65520")]) else { return };
+        // Other processes of this user may have taken what the kernel grants without the limit.
+        if !table.contains("PERFMARK_SAMPLE has no effect: ") {
+            assert_says(&table, " could not be sampled: ");
+        }
+        assert_says(&table, "EPERM: no locked memory is left");
+        assert_says(&table, "RLIMIT_MEMLOCK");
+    }
+
+    const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
+
+    fn lets_users_count() -> bool {
+        fs::read_to_string(PARANOID).is_ok_and(|level| level.trim().parse().is_ok_and(|level: i32| level <= 2))
+    }
+
+    fn paranoid() {
+        const MAY_CHANGE: &str = "PERFMARK_TEST_MAY_CHANGE_SYSCTLS";
+        if env::var_os(MAY_CHANGE).is_none() {
+            return println!("skipped: {MAY_CHANGE} is not set, which lets tests change settings of the machine");
+        }
+        let before = fs::read_to_string(PARANOID).expect("there");
+        fs::write(PARANOID, "3").expect("root's");
+        let table = table("nobody", &[SAMPLED]);
+        fs::write(PARANOID, before).expect("root's");
+        let Some(table) = table else { return };
+        assert_says(&table, "PERFMARK_SAMPLE has no effect: ");
+        assert_says(&table, "kernel.perf_event_paranoid is 3");
+    }
+
+    fn executed() {
+        let Some(table) = table("executes", &[SAMPLED]) else { return };
+        assert_says(&table, "cpu-clock, 99 a second");
+        assert!(!table.contains("could not be sampled"), "{table}");
+        let output = program::scenario("executes", &[SAMPLED]);
+        assert_eq!(text(&output.stdout), "0 events\n", "what was open before is closed");
+    }
+}
