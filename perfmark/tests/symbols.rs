@@ -74,6 +74,15 @@ mod linux {
         times
     }
 
+    /// Its time is in functions of the standard library, with 4 KiB of buffers on the stack, and in the closure.
+    #[perfmark(time)]
+    #[inline(never)]
+    fn sorts(numbers: &mut [u64]) {
+        let mixed = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        numbers.sort_by(|&one, &other| mixed(one).cmp(&mixed(other)));
+        black_box(numbers);
+    }
+
     /// Calls a function of a library that is opened by a relative path, in another directory than the current one.
     #[perfmark(time)]
     fn in_library(times: u64) {
@@ -100,6 +109,7 @@ mod linux {
     pub(super) fn main() {
         match env::var(SCENARIO).as_deref() {
             Ok("library") => return until_sampled(|| in_library(10_000)),
+            Ok("sorts") => return until_sampled(|| sorts(&mut (0..20_000).collect::<Vec<_>>())),
             Ok("callees") => return until_sampled(|| calls_another(10_000)),
             Ok(_) => return until_sampled(|| two_loops(10_000)),
             Err(_) => {}
@@ -116,6 +126,7 @@ mod linux {
         let tests: &[(&str, fn())] = &[
             ("lines_are_those_of_the_marked_function_with_their_shares", lines_are_of_the_marked_function),
             ("time_in_called_functions_is_at_the_line_of_the_call", time_in_callees),
+            ("a_stack_that_is_too_short_for_sort_by_has_its_outermost_line", time_in_sort_by),
             ("a_stripped_program_is_named_from_its_separate_debug_information", a_stripped_program_is_named),
             ("debug_information_of_another_build_is_refused", another_build_is_refused),
             ("a_program_that_the_loader_starts_has_its_own_name_and_lines", started_by_the_loader),
@@ -204,6 +215,21 @@ mod linux {
         let (all, own) = (sum(|line| line.samples), sum(|line| if line.is_own { line.samples } else { 0 }));
         println!("{own} of {all} samples, {} of them in callees", sum(|line| line.in_callees));
         assert!(own >= 0.9 * all && sum(|line| line.in_callees) >= 0.9 * all, "{lines:?}");
+    }
+
+    fn time_in_sort_by() {
+        let folder = Folder::new("symbols-sort");
+        let snapshot = sample(&env::current_exe().expect("a path"), "sorts", &folder.0.join("report.json"));
+        let mark = snapshot.marks.iter().position(|mark| mark.name == "sorts");
+        let lines = snapshot.hot_lines(&snapshot.samples[0], mark);
+        let sum = |counts: fn(&HotLine) -> bool| {
+            lines.iter().filter(|line| counts(line)).map(|line| line.samples).sum::<u64>() as f64
+        };
+        let [all, cut, own] = [sum(|_| true), sum(|line| line.is_cut), sum(|line| line.is_own)];
+        println!("{cut} of {all} samples are at outermost lines, {own} at lines of the mark");
+        assert!(cut > 0.0 && cut + own >= 0.9 * all, "{lines:?}");
+        let is_of_sort = |line: &&HotLine| line.frame.function.contains("sort");
+        assert!(lines.iter().filter(|line| line.is_cut).all(|line| is_of_sort(&line)), "{lines:?}");
     }
 
     /// A copy of this program without debug information, which is in a file of its own.

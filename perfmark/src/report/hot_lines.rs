@@ -1,7 +1,7 @@
 //! Where the samples of a mark are: its hottest lines; and which functions have those outside of all marks.
 //!
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
-//! the stack does not reach it, the executed line is shown, with the name of its function.
+//! the stack does not reach it, the outermost known line is shown, with `…` and the name of its function.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -179,7 +179,7 @@ impl<'a> HotLines<'a> {
         match self.place(&line.frame) {
             None => (function, String::new()),
             Some(place) if line.is_own || function.is_empty() => (place, String::new()),
-            Some(place) => (place, format!(" in {function}")),
+            Some(place) => (if line.is_cut { format!("{CUT} {place}") } else { place }, format!(" in {function}")),
         }
     }
 
@@ -238,6 +238,9 @@ const ROOTS: usize = 64;
 /// Before the place of a line that another line calls.
 const INSIDE: &str = "└ ";
 
+/// Before the place of a line whose callers are unknown up to the marked function.
+const CUT: &str = "…";
+
 /// The place of samples in entry and exit of marks.
 const PROBE: &str = "perfmark's probe (the lines have shares of the other samples)";
 
@@ -275,6 +278,7 @@ pub(super) fn events(samples: &[Samples]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::tests::sample;
+    use crate::snapshot::{Location, SampledStack};
 
     fn lines(snapshot: &Snapshot, mark: &str) -> Vec<String> {
         let index = snapshot.marks.iter().position(|one| one.name == mark).expect("a mark");
@@ -314,6 +318,36 @@ mod tests {
         }
         let expected = ["60 % ± 3  src/main.rs:12", "28 % ± 3  src/other.rs:14 in parse_line"];
         assert_eq!(lines(&snapshot, "parse_line")[..2], expected);
+    }
+
+    #[test]
+    fn a_stack_that_does_not_reach_the_mark_has_its_outermost_line_unless_that_is_around_the_mark() {
+        // libc, called by `load`: which other function calls that is unknown.
+        let with_callers = |callers: &[(&str, u32)]| {
+            let mut snapshot = sample::sampled();
+            let samples = &mut snapshot.samples[0];
+            let load = ("wordcount::words::load", 77);
+            let mut stack = vec![samples.locations.iter().position(|at| at.module == 1).expect("libc")];
+            for &(function, line) in [load].iter().chain(callers) {
+                let file = Some("/home/user/wordcount/src/words.rs".to_owned());
+                samples.frames.push(Frame { function: function.to_owned(), file, line: Some(line) });
+                let frames = vec![samples.frames.len() - 1];
+                stack.push(samples.locations.len());
+                samples.locations.push(Location { address: u64::from(line), frames, ..samples.locations[0].clone() });
+            }
+            let libc = samples.frames.iter().position(|frame| frame.function.starts_with("__mem")).expect("a frame");
+            samples.locations[stack[0]].frames = vec![libc];
+            let path = samples.paths.iter_mut().find(|path| path.marks == [1, 0]).expect("a path");
+            (path.samples, path.stacks) = (20, vec![SampledStack { locations: stack, samples: 20 }]);
+            lines(&snapshot, "parse_line")
+        };
+        let outermost = "100 % ± 4  … src/words.rs:77 in wordcount::words::load";
+        assert_eq!(with_callers(&[]), [outermost]);
+        let further = with_callers(&[("wordcount::words::fill", 90)]);
+        assert_eq!(further, [outermost.replace(":77", ":90").replace("load", "fill")]);
+        let executed = ["100 % ± 4  __memmove_avx_unaligned"];
+        assert_eq!(with_callers(&[("wordcount::run", 21)]), executed, "the caller's mark");
+        assert_eq!(with_callers(&[("std::rt::lang_start_internal", 9)]), executed);
     }
 
     #[test]

@@ -172,7 +172,7 @@ fn can_be_marked(frame: &Frame) -> bool {
 }
 
 /// Whether it is `main`, or a function that runs it, or that runs a thread.
-fn is_runtime(name: &str) -> bool {
+pub(super) fn is_runtime(name: &str) -> bool {
     const PARTS: [&str; 5] = ["std::rt::", "std::sys::backtrace::__rust_", "_start", "__libc_start", "__libc_csu"];
     const NAMES: [&str; 7] = ["_init", "_fini", "start_thread", "clone", "clone3", "__clone", "__clone3"];
     // `main` of a crate; a module may have a function of that name.

@@ -3,21 +3,26 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::hot_functions::is_runtime;
 use super::marked_functions::MarkedFunctions;
 use super::stack::{StackFrame, is_probe};
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
-use crate::snapshot::samples::{Frame, SampledPath, SampledStack, Samples};
+use crate::snapshot::path::{bare, readable};
+use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
 /// A line of source, and the samples there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct HotLine {
     /// The line and its function. It is a line of the marked function if the stack reaches it: time in functions that
-    /// it calls counts at the line of the call. Otherwise it is the executed line.
+    /// it calls counts at the line of the call. Otherwise it is the outermost known line of the stack, or the executed
+    /// one if the stack goes on beyond the mark.
     pub frame: Frame,
     /// Whether it is a line of the marked function.
     pub is_own: bool,
+    /// Whether it called the executed code, and it is unknown through which functions the marked one called it.
+    pub is_cut: bool,
     /// The number of samples.
     pub samples: u64,
     /// How many of them were in functions that this line called, and that were not inlined.
@@ -79,38 +84,50 @@ impl<'a> SamplesByMark<'a> {
     }
 
     /// Each stack directly in a mark, with its functions and the position of the marked one, if it is among them.
-    fn stacks(
-        &self,
-        mark: Option<usize>,
-    ) -> impl Iterator<Item = (&'a SampledStack, Vec<StackFrame<'a>>, Option<usize>)> {
-        self.paths(mark).flat_map(|path| &path.stacks).map(move |stack| {
-            let frames = stack.frames(self.samples);
-            let own = mark.and_then(|mark| self.marked.own_frame(mark, &frames));
-            (stack, frames, own)
-        })
+    fn stacks(&self, mark: Option<usize>) -> impl Iterator<Item = Stack<'a>> {
+        self.paths(mark).flat_map(|path| path.stacks.iter().map(move |stack| (path, stack))).map(
+            move |(path, stack)| {
+                let frames = stack.frames(self.samples);
+                let own = mark.and_then(|mark| self.marked.own_frame(mark, &frames));
+                Stack { path, samples: stack.samples, frames, own }
+            },
+        )
     }
 
     /// The samples that are directly in a mark, or outside of all marks, while perfmark itself was executed: at entry
     /// and exit of marks. As times are net of the probe overhead, shares of lines are net of these.
     #[must_use]
     pub fn in_probe(&self, mark: Option<usize>) -> u64 {
-        let in_probe = self.stacks(mark).filter(|(_, frames, own)| is_probe(frames, *own));
-        in_probe.map(|(stack, ..)| stack.samples).fold(0, u64::saturating_add)
+        let in_probe = self.stacks(mark).filter(Stack::is_probe);
+        in_probe.map(|stack| stack.samples).fold(0, u64::saturating_add)
     }
 
     /// As [`Snapshot::hot_lines`].
     #[must_use]
     pub fn hot_lines(&self, mark: Option<usize>) -> Vec<HotLine> {
         let mut lines = Lines::new();
-        for (stack, frames, own) in self.stacks(mark).filter(|(_, frames, own)| !is_probe(frames, *own)) {
-            // Without the marked function, the function whose code was executed.
-            let shown = own.or_else(|| frames.iter().rposition(|at| at.depth == 0));
-            let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| frames.get(at)) else {
+        for stack in self.stacks(mark).filter(|stack| !stack.is_probe()) {
+            let shown = stack.own.or_else(|| self.outermost(&stack));
+            let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| stack.frames.get(at)) else {
                 continue;
             };
-            add(&mut lines, (frame, own.is_some()), stack.samples, depth > 0);
+            let (is_own, is_in_callee) = (stack.own.is_some(), depth > 0);
+            let line = Line { frame, is_own, is_cut: is_in_callee && !is_own };
+            add(&mut lines, line, stack.samples, is_in_callee);
         }
         sorted(lines)
+    }
+
+    /// The outermost function that certainly ran in the mark, in a stack that does not reach the marked function: the
+    /// last one, unless the stack goes on beyond the mark, whose function then has another name. Otherwise the executed
+    /// one.
+    fn outermost(&self, stack: &Stack<'_>) -> Option<usize> {
+        let is_runtime = |frame: &Frame| is_runtime(&bare(&readable(&frame.function)));
+        let caller = stack.path.marks.iter().rev().nth(1);
+        let is_beyond = stack.path.marks.is_empty()
+            || caller.is_some_and(|&caller| self.marked.own_frame(caller, &stack.frames).is_some())
+            || stack.frames.iter().filter_map(|at| at.frame).any(is_runtime);
+        stack.frames.iter().rposition(|at| at.frame.is_some() && (!is_beyond || at.depth == 0))
     }
 
     /// The executed lines of functions that a line of the marked function called, also of inlined ones: where the
@@ -118,20 +135,44 @@ impl<'a> SamplesByMark<'a> {
     #[must_use]
     pub fn lines_inside(&self, mark: Option<usize>, line: &HotLine) -> Vec<HotLine> {
         let mut lines = Lines::new();
-        for (stack, frames, own) in self.stacks(mark).filter(|(_, frames, own)| !is_probe(frames, *own)) {
+        for Stack { frames, own, samples, .. } in self.stacks(mark).filter(|stack| !stack.is_probe()) {
             let Some(called) = own.filter(|&own| own > 0).and_then(|own| frames.get(own)) else { continue };
             if let Some(executed) = frames[0].frame.filter(|_| line.is_own && called.frame == Some(&line.frame)) {
-                add(&mut lines, (executed, false), stack.samples, called.depth > 0);
+                let line = Line { frame: executed, is_own: false, is_cut: false };
+                add(&mut lines, line, samples, called.depth > 0);
             }
         }
         sorted(lines)
     }
 }
 
-/// Lines, and whether they are of the marked function: the samples of each, and those in its callees.
-type Lines<'a> = BTreeMap<(&'a Frame, bool), [u64; 2]>;
+/// Samples with one stack.
+struct Stack<'a> {
+    path: &'a SampledPath,
+    samples: u64,
+    frames: Vec<StackFrame<'a>>,
+    /// The position of the marked function.
+    own: Option<usize>,
+}
 
-fn add<'a>(lines: &mut Lines<'a>, line: (&'a Frame, bool), samples: u64, is_in_callee: bool) {
+impl Stack<'_> {
+    fn is_probe(&self) -> bool {
+        is_probe(&self.frames, self.own)
+    }
+}
+
+/// As in [`HotLine`].
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Line<'a> {
+    frame: &'a Frame,
+    is_own: bool,
+    is_cut: bool,
+}
+
+/// The samples of each line, and those in its callees.
+type Lines<'a> = BTreeMap<Line<'a>, [u64; 2]>;
+
+fn add<'a>(lines: &mut Lines<'a>, line: Line<'a>, samples: u64, is_in_callee: bool) {
     let [all, in_callees] = lines.entry(line).or_default();
     *all = all.saturating_add(samples);
     *in_callees = in_callees.saturating_add(if is_in_callee { samples } else { 0 });
@@ -139,9 +180,10 @@ fn add<'a>(lines: &mut Lines<'a>, line: (&'a Frame, bool), samples: u64, is_in_c
 
 /// The line with the most samples first.
 fn sorted(lines: Lines<'_>) -> Vec<HotLine> {
-    let line = |((frame, is_own), [samples, in_callees]): ((&Frame, bool), [u64; 2])| HotLine {
+    let line = |(Line { frame, is_own, is_cut }, [samples, in_callees]): (Line<'_>, [u64; 2])| HotLine {
         frame: frame.clone(),
         is_own,
+        is_cut,
         samples,
         in_callees,
     };

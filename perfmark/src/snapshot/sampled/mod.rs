@@ -6,9 +6,9 @@ mod stack;
 #[cfg(feature = "record")]
 mod marked_functions;
 #[cfg(feature = "record")]
-mod hot_lines;
-#[cfg(feature = "record")]
 mod hot_functions;
+#[cfg(feature = "record")]
+mod hot_lines;
 
 #[cfg(feature = "record")]
 pub use hot_functions::HotFunction;
