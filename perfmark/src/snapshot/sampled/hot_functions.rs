@@ -53,8 +53,9 @@ impl Snapshot {
     /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
     /// first. They show what to mark next.
     ///
-    /// A sample counts for the innermost function of its stack that the program's author can mark. Its source is a
-    /// line of a Rust file, and it is neither in the standard library, nor in a crate that cargo downloaded
+    /// A sample counts for the innermost function of its stack that the program's author can mark. If the compiler
+    /// inlined it into others of these, the sample counts for the outermost of them. The source of such a function is
+    /// a line of a Rust file, and the function is neither in the standard library, nor in a crate that cargo downloaded
     /// (`registry/src`, `git/checkouts`, or vendored beside perfmark), nor in perfmark. Methods that are
     /// usually derived (`clone`, `cmp`, `eq`, `ne`, `partial_cmp`) count for their callers. If the stack contains no
     /// such function, the sample counts for the executed one.
@@ -72,11 +73,13 @@ impl Snapshot {
     /// ```
     #[must_use]
     pub fn unmarked_functions(&self, samples: &Samples) -> Vec<HotFunction> {
-        let can_be_marked: Vec<bool> = samples.frames.iter().map(can_be_marked).collect();
+        let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
         let stacks = samples.paths_of(None).flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
-        let attributed =
-            stacks.filter_map(|(path, stack)| Some((stack.attributed(samples, &can_be_marked)?, path, stack.samples)));
-        self.by_function(samples, &can_be_marked, attributed)
+        let attributed = stacks.filter_map(|(path, stack)| {
+            let function = stack.to_mark(samples, usize::MAX, &kinds).or_else(|| stack.executed(samples));
+            Some((function?, path, stack.samples))
+        });
+        self.by_function(samples, &kinds, attributed)
     }
 
     /// The functions that have samples, inside and outside of marks, and that the program's author can mark and has
@@ -87,24 +90,23 @@ impl Snapshot {
     /// Samples without such a function count for none, and neither do those at entry and exit of marks.
     #[must_use]
     pub fn functions_to_mark(&self, samples: &Samples) -> Vec<HotFunction> {
-        let can_be_marked: Vec<bool> = samples.frames.iter().map(can_be_marked).collect();
+        let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
         let marked = MarkedFunctions::new(&self.marks, samples);
         let stacks = samples.paths.iter().flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
         let attributed = stacks.filter_map(|(path, stack)| {
             let frames = stack.frames(samples);
             let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
-            let mut inside = stack.frame_indices(samples).take(own.unwrap_or(frames.len())).flatten();
-            let innermost = inside.find(|&at| can_be_marked[at]).filter(|_| !is_probe(&frames, own));
-            Some((innermost?, path, stack.samples))
+            let function = stack.to_mark(samples, own.unwrap_or(frames.len()), &kinds);
+            Some((function.filter(|_| !is_probe(&frames, own))?, path, stack.samples))
         });
-        self.by_function(samples, &can_be_marked, attributed)
+        self.by_function(samples, &kinds, attributed)
     }
 
     /// The functions of frames with samples, without those that have a mark.
     fn by_function<'a>(
         &self,
         samples: &'a Samples,
-        can_be_marked: &[bool],
+        kinds: &[Kind],
         attributed: impl Iterator<Item = (usize, &'a SampledPath, u64)>,
     ) -> Vec<HotFunction> {
         let mut by_frame: BTreeMap<usize, BTreeMap<Around<'a>, u64>> = BTreeMap::new();
@@ -118,7 +120,7 @@ impl Snapshot {
         for (at, by_around) in by_frame {
             let Some(frame) = samples.frames.get(at) else { continue };
             let name = bare(&readable(&frame.function));
-            if name.is_empty() || is_runtime(&name) {
+            if name.is_empty() || kinds[at].is_runtime {
                 continue;
             }
             let count = by_around.values().copied().fold(0, u64::saturating_add);
@@ -126,7 +128,7 @@ impl Snapshot {
             function.samples = function.samples.saturating_add(count);
             by_around.into_iter().for_each(|(one, count)| add(around, one, count));
             if count > *most {
-                (*most, function.frame, function.can_be_marked) = (count, frame.clone(), can_be_marked[at]);
+                (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
             }
         }
         let marked = MarkKeys::new(&self.marks);
@@ -148,14 +150,34 @@ fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, samples: u64) {
     *count = count.saturating_add(samples);
 }
 
+/// What a function is.
+struct Kind {
+    can_be_marked: bool,
+    is_runtime: bool,
+}
+
+impl Kind {
+    fn of(frame: &Frame) -> Self {
+        Self { can_be_marked: can_be_marked(frame), is_runtime: is_runtime(&bare(&readable(&frame.function))) }
+    }
+}
+
 impl SampledStack {
-    /// The function that a sample counts for, as an index of a frame: the innermost that can be marked, or the executed
-    /// one.
-    fn attributed(&self, samples: &Samples, can_be_marked: &[bool]) -> Option<usize> {
-        let mut locations = self.locations.iter().filter_map(|&at| samples.locations.get(at));
-        let mut frames = locations.clone().flat_map(|location| &location.frames).copied();
-        let own = frames.find(|&at| can_be_marked.get(at) == Some(&true));
-        own.or_else(|| locations.next()?.frames.last().copied())
+    /// The function to mark, as an index of a frame: the innermost of the first `count` frames that can be marked. If it
+    /// is inlined, it is the outermost one into which it is inlined, except `main`: a mark would change how the compiler
+    /// optimizes inlined functions, and would cost more than many of them.
+    fn to_mark(&self, samples: &Samples, count: usize, kinds: &[Kind]) -> Option<usize> {
+        let frames = self.frames(samples).into_iter().zip(self.frame_indices(samples)).take(count);
+        let frames = frames.filter_map(|(at, frame)| Some((at.depth, frame?)));
+        let mut to_mark = frames.filter(|&(_, frame)| kinds[frame].can_be_marked).peekable();
+        let &(depth, innermost) = to_mark.peek()?;
+        let inlined = to_mark.take_while(|&(at, _)| at == depth).map(|(_, frame)| frame);
+        inlined.filter(|&frame| !kinds[frame].is_runtime).last().or(Some(innermost))
+    }
+
+    /// The executed function, as an index of a frame.
+    fn executed(&self, samples: &Samples) -> Option<usize> {
+        samples.locations.get(*self.locations.first()?)?.frames.last().copied()
     }
 }
 
@@ -233,6 +255,15 @@ mod tests {
         let generated = Frame { line: None, ..frame("try_fold", APP, 0) };
         let inlined: &[Frame] = &[generated, frame("load", APP, 7)];
         assert_eq!(functions(&[], &[(&[inlined], 5)]), [("load".into(), 7, true, 5)]);
+    }
+
+    #[test]
+    fn a_sample_in_inlined_functions_counts_for_the_one_whose_code_it_is_except_main() {
+        let [helper, load, main] = [("app::helper", 3), ("app::load", 7), ("app::main", 40)]
+            .map(|(function, line)| frame(function, APP, line));
+        let in_load: &[Frame] = &[frame("{closure#0}", APP, 8), helper.clone(), load.clone()];
+        let in_main: &[Frame] = &[helper, load, main.clone()];
+        assert_eq!(functions(&[], &[(&[in_load], 5), (&[in_main, &[main]], 6)]), [("app::load".into(), 7, true, 11)]);
     }
 
     #[test]
