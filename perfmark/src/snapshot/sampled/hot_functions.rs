@@ -163,9 +163,9 @@ impl Kind {
 }
 
 impl SampledStack {
-    /// The function to mark, as an index of a frame: the innermost of the first `count` frames that can be marked. If it
-    /// is inlined, it is the outermost one into which it is inlined, except `main`: a mark would change how the compiler
-    /// optimizes inlined functions, and would cost more than many of them.
+    /// The function to mark, as an index of a frame: the innermost of the first `count` frames that can be marked. If
+    /// it is inlined, it is the outermost one into which it is inlined, except `main`: a mark would change how the
+    /// compiler optimizes inlined functions, and would cost more than many of them.
     fn to_mark(&self, samples: &Samples, count: usize, kinds: &[Kind]) -> Option<usize> {
         let frames = self.frames(samples).into_iter().zip(self.frame_indices(samples)).take(count);
         let frames = frames.filter_map(|(at, frame)| Some((at.depth, frame?)));
