@@ -78,8 +78,7 @@ mod linux {
     #[perfmark(time)]
     #[inline(never)]
     fn sorts(numbers: &mut [u64]) {
-        let mixed = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        numbers.sort_by(|&one, &other| mixed(one).cmp(&mixed(other)));
+        numbers.sort_by_key(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         black_box(numbers);
     }
 
@@ -126,7 +125,7 @@ mod linux {
         let tests: &[(&str, fn())] = &[
             ("lines_are_those_of_the_marked_function_with_their_shares", lines_are_of_the_marked_function),
             ("time_in_called_functions_is_at_the_line_of_the_call", time_in_callees),
-            ("a_stack_that_is_too_short_for_sort_by_has_its_outermost_line", time_in_sort_by),
+            ("a_stack_that_is_too_short_for_sort_by_key_has_its_outermost_line", time_in_sort_by),
             ("a_stripped_program_is_named_from_its_separate_debug_information", a_stripped_program_is_named),
             ("debug_information_of_another_build_is_refused", another_build_is_refused),
             ("a_program_that_the_loader_starts_has_its_own_name_and_lines", started_by_the_loader),

@@ -123,7 +123,9 @@ mod linux {
         let threads: Vec<_> = threads.collect();
         until_without(without);
         end.wait();
-        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
     }
 
     fn event_descriptors() -> usize {

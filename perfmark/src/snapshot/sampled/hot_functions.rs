@@ -49,6 +49,14 @@ impl HotFunction {
 /// Where a function was executed: the innermost mark, or the threads outside of all marks.
 type Around<'a> = (Option<usize>, Option<&'a str>);
 
+/// A function, the number of samples of its hottest line, and the samples by where it was executed.
+#[derive(Default)]
+struct Found<'a> {
+    function: HotFunction,
+    most: u64,
+    around: BTreeMap<Around<'a>, u64>,
+}
+
 impl Snapshot {
     /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
     /// first. They show what to mark next.
@@ -115,8 +123,7 @@ impl Snapshot {
             add(by_frame.entry(frame).or_default(), around, samples);
         }
         // Each with the samples of its hottest line. Functions of one name are distinct by their files.
-        let mut functions: BTreeMap<(String, Option<&str>), (u64, HotFunction, BTreeMap<Around<'a>, u64>)> =
-            BTreeMap::new();
+        let mut functions: BTreeMap<(String, Option<&str>), Found<'_>> = BTreeMap::new();
         for (at, by_around) in by_frame {
             let Some(frame) = samples.frames.get(at) else { continue };
             let name = bare(&readable(&frame.function));
@@ -124,15 +131,17 @@ impl Snapshot {
                 continue;
             }
             let count = by_around.values().copied().fold(0, u64::saturating_add);
-            let (most, function, around) = functions.entry((name, frame.file.as_deref())).or_default();
+            let Found { function, most, around } = functions.entry((name, frame.file.as_deref())).or_default();
             function.samples = function.samples.saturating_add(count);
-            by_around.into_iter().for_each(|(one, count)| add(around, one, count));
+            for (one, count) in by_around {
+                add(around, one, count);
+            }
             if count > *most {
                 (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
             }
         }
         let marked = MarkKeys::new(&self.marks);
-        let functions = functions.into_values().map(|(_, mut function, around)| {
+        let functions = functions.into_values().map(|Found { mut function, around, .. }| {
             if let Some(((mark, thread), most)) = around.into_iter().max_by_key(|(_, count)| *count) {
                 (function.mark, function.thread) = (mark, thread.map(str::to_owned));
                 function.elsewhere = function.samples.saturating_sub(most);

@@ -56,8 +56,8 @@ impl<'a> MarkedFunctions<'a> {
     #[must_use]
     pub fn new(marks: &[Mark], samples: &'a Samples) -> Self {
         let mut keys = MarkKeys::default();
-        let sampled: BTreeSet<usize> = samples.paths.iter().flat_map(|path| path.marks.iter().copied()).collect();
-        let marks = sampled.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect();
+        let in_paths: BTreeSet<usize> = samples.paths.iter().flat_map(|path| path.marks.iter().copied()).collect();
+        let marks = in_paths.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect();
         Self { marks, frames: samples.frames.iter().map(|frame| (frame, keys.key(frame))).collect() }
     }
 
