@@ -176,8 +176,7 @@ impl SampledStack {
     /// it is inlined, it is the outermost one into which it is inlined, except `main`: a mark would change how the
     /// compiler optimizes inlined functions, and would cost more than many of them.
     fn to_mark(&self, samples: &Samples, count: usize, kinds: &[Kind]) -> Option<usize> {
-        let frames = self.frames(samples).into_iter().zip(self.frame_indices(samples)).take(count);
-        let frames = frames.filter_map(|(at, frame)| Some((at.depth, frame?)));
+        let frames = self.walk(samples).take(count).filter_map(|(depth, _, frame)| Some((depth, frame?)));
         let mut to_mark = frames.filter(|&(_, frame)| kinds[frame].can_be_marked).peekable();
         let &(depth, innermost) = to_mark.peek()?;
         let inlined = to_mark.take_while(|&(at, _)| at == depth).map(|(_, frame)| frame);

@@ -8,7 +8,6 @@ use super::marked_functions::MarkedFunctions;
 use super::stack::{StackFrame, is_probe};
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
-use crate::snapshot::path::{bare, readable};
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
 /// A line of source, and the samples there.
@@ -122,11 +121,10 @@ impl<'a> SamplesByMark<'a> {
     /// last one, unless the stack goes on beyond the mark, whose function then has another name. Otherwise the executed
     /// one.
     fn outermost(&self, stack: &Stack<'_>) -> Option<usize> {
-        let is_runtime = |frame: &Frame| is_runtime(&bare(&readable(&frame.function)));
         let caller = stack.path.marks.iter().rev().nth(1);
         let is_beyond = stack.path.marks.is_empty()
             || caller.is_some_and(|&caller| self.marked.own_frame(caller, &stack.frames).is_some())
-            || stack.frames.iter().filter_map(|at| at.frame).any(is_runtime);
+            || stack.frames.last().and_then(|at| at.frame).is_some_and(|frame| is_runtime(&frame.function));
         stack.frames.iter().rposition(|at| at.frame.is_some() && (!is_beyond || at.depth == 0))
     }
 

@@ -13,7 +13,7 @@ const FUTURE: &str = "::{async_";
 /// Finds marked functions in the stacks of samples. The texts of each mark and frame are compared once.
 #[derive(Clone, Debug)]
 pub struct MarkedFunctions<'a> {
-    /// By the index of the mark: those that samples are in.
+    /// By the index of the mark: those that samples are directly in.
     marks: BTreeMap<usize, MarkKey>,
     /// In the order of their addresses.
     frames: Vec<(&'a Frame, FrameKey)>,
@@ -56,8 +56,9 @@ impl<'a> MarkedFunctions<'a> {
     #[must_use]
     pub fn new(marks: &[Mark], samples: &'a Samples) -> Self {
         let mut keys = MarkKeys::default();
-        let in_paths: BTreeSet<usize> = samples.paths.iter().flat_map(|path| path.marks.iter().copied()).collect();
-        let marks = in_paths.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect();
+        let innermost = samples.paths.iter().filter_map(|path| path.marks.last().copied());
+        let innermost: BTreeSet<usize> = innermost.collect();
+        let marks = innermost.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect();
         Self { marks, frames: samples.frames.iter().map(|frame| (frame, keys.key(frame))).collect() }
     }
 

@@ -28,18 +28,13 @@ pub(crate) fn is_probe(frames: &[StackFrame<'_>], own: Option<usize>) -> bool {
 
 impl SampledStack {
     /// Its functions, the innermost first: the depth, the location, and the index of the frame in [`Samples::frames`].
-    fn walk<'a>(&self, samples: &'a Samples) -> impl Iterator<Item = (usize, &'a Location, Option<usize>)> {
+    pub(super) fn walk<'a>(&self, samples: &'a Samples) -> impl Iterator<Item = (usize, &'a Location, Option<usize>)> {
         let locations = self.locations.iter().filter_map(|&at| samples.locations.get(at)).enumerate();
         locations.flat_map(|(depth, location)| {
             let named = location.frames.iter().copied().filter(|&at| at < samples.frames.len());
             let unnamed = named.clone().next().is_none().then_some(None);
             named.map(Some).chain(unnamed).map(move |frame| (depth, location, frame))
         })
-    }
-
-    /// The index of each of its [`frames`](Self::frames) in [`Samples::frames`].
-    pub(crate) fn frame_indices(&self, samples: &Samples) -> impl Iterator<Item = Option<usize>> {
-        self.walk(samples).map(|(.., frame)| frame)
     }
 
     /// The functions of the stack, with those that are inlined, the innermost first.
