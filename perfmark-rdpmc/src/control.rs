@@ -198,7 +198,7 @@ impl Counter {
     fn each_or(&self, call: &str, why: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
         let result = self.pmu_events().try_for_each(|pmu_event| request(pmu_event.fd()?).map_err(Refusal::Os));
         result.map_err(|refusal| match refusal {
-            Refusal::Os(errno @ (libc::EINVAL | libc::ENOENT | libc::EOPNOTSUPP)) => {
+            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
                 Error::os(errno, call, self.event().to_string(), why)
             }
             Refusal::Os(errno @ libc::EPERM) if matches!(self.event().kind(), Kind::Breakpoint(_)) => {

@@ -63,7 +63,7 @@ impl Counter {
     pub fn open(attr: &Attr) -> Result<Self, Error> {
         let machine = Machine::here();
         let opened = open::open_each(attr, &Target::this_thread(), &machine, &mut |raw, target| {
-            sys::open_on(raw, target, None)
+            sys::open(raw, target, None)
         })?;
         let mut pmu_events = opened.into_iter().map(|opened| {
             let page = attr.maps(&opened.encoding);

@@ -245,7 +245,7 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
                 // The leader determines whether the group is stopped.
                 raw.flags &= !(FLAG_DISABLED | FLAG_ENABLE_ON_EXEC);
             }
-            sys::open_on(&raw, target, leader_fd)
+            sys::open(&raw, target, leader_fd)
         })?;
     if let Some(own) = opened.encoding.core_pmu() {
         *pmu = Some(own.into());

@@ -151,7 +151,7 @@ fn join(attr: &Attr, leader: &Counter, format: u64) -> Result<Counter, Error> {
     let opened = open::open_member(attr, &Target::this_thread(), &Machine::here(), None, &mut |raw, target| {
         let mut raw = raw.clone();
         raw.read_format |= format;
-        sys::open_on(&raw, target, Some(fd))
+        sys::open(&raw, target, Some(fd))
     });
     if let Err(error) = leader.enable() {
         leader.give_up();

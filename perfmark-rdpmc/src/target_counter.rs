@@ -62,7 +62,7 @@ impl TargetCounter {
     /// permission the [target requires](Target), that there is no such thread, or that the CPU is offline.
     pub fn open(attr: &Attr, target: &Target) -> Result<Self, Error> {
         let attr = attr.clone().user_reads(false);
-        let mut open_event = |raw: &_, target: &Target| sys::open_on(raw, target, None);
+        let mut open_event = |raw: &_, target: &Target| sys::open(raw, target, None);
         let opened = open::open_each(&attr, target, &Machine::here(), &mut open_event)?;
         let sources = opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
         Ok(Self { sources, attr })

@@ -61,7 +61,7 @@ impl TargetGroup {
                     None => (raw.read_format, raw.flags) = (raw.read_format | FORMAT_GROUP, raw.flags | FLAG_DISABLED),
                     Some(_) => raw.flags &= !FLAG_DISABLED,
                 }
-                sys::open_on(&raw, target, leader)
+                sys::open(&raw, target, leader)
             };
             let attr = attr.clone().user_reads(false);
             let opened = open::open_member(&attr, target, &machine, pmu.as_deref(), &mut open_event)?;

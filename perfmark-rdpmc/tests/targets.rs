@@ -79,7 +79,7 @@ fn count(counter: &TargetCounter, work: impl FnOnce()) -> u64 {
     }
 }
 
-/// A process that works when it is told to.
+/// A process that works for each line that it is sent.
 struct Worker {
     process: Child,
     orders: ChildStdin,

@@ -225,7 +225,7 @@ fn e2big_names_the_field_that_is_set() {
     let long = of(attr("uprobe/path=/bin/true,offset=1/"));
     assert!(long.contains("path") && long.contains("longer than") && !long.contains("config3"), "{long}");
     assert!(!of(attr("page-faults")).contains("config3"));
-    if sys::open(&PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV)).is_ok() {
+    if sys::open(&PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV), &Target::this_thread(), None).is_ok() {
         let size = sys::attr_size().expect("the kernel returns it");
         assert!(size >= 64, "PERF_ATTR_SIZE_VER0: {size}");
         assert!(of(attr("page-faults")).contains(&format!("struct perf_event_attr has {size} bytes")));

@@ -122,7 +122,7 @@ impl Events {
         let Some(first) = opened.first() else {
             return Err(Error::refused(sampler.name(), "no PMU of this machine counts it"));
         };
-        let mut open_event = |raw: &PerfEventAttr, target: &Target| sys::open_on(raw, target, Some(&first.fd));
+        let mut open_event = |raw: &PerfEventAttr, target: &Target| sys::open(raw, target, Some(&first.fd));
         let mut open_member = |attr: &Attr| {
             let attr = attr.clone().user_reads(false);
             open::open_member(&attr, &sampler.target, &machine, first.encoding.core_pmu(), &mut open_event)
@@ -140,7 +140,7 @@ fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, La
         let attr = sampler.attr.clone().with_ring(layout.read_format).disabled(true);
         let mut culprit = None;
         let mut open_event = |raw: &PerfEventAttr, target: &Target| {
-            let open = |raw: &PerfEventAttr| sys::open_on(raw, target, None);
+            let open = |raw: &PerfEventAttr| sys::open(raw, target, None);
             open(raw).inspect_err(|&errno| {
                 if matches!(errno, libc::EINVAL | libc::EOPNOTSUPP | libc::EACCES) {
                     culprit = refusal::culprit(raw, errno, |raw| open(raw).is_ok()).or(culprit.take());

@@ -10,6 +10,7 @@ use crate::machine::{DEVICES, Machine};
 use crate::sys::{
     self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE,
 };
+use crate::target::Target;
 
 /// The leader is never enabled, so the group is never on the PMU. Its members are not disabled themselves, because the
 /// kernel ignores disabled members (`collect_events`, `arch/x86/events/core.c`; `validate_event`,
@@ -79,7 +80,7 @@ impl CorePmu {
                 flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV | if leader.is_none() { LEADER } else { 0 },
                 ..PerfEventAttr::default()
             };
-            sys::open_in_group(&attr, leader)
+            sys::open(&attr, &Target::this_thread(), leader)
         });
     }
 }

@@ -12,6 +12,7 @@ use crate::event::{Event, Hardware, Software};
 use crate::reading::Delta;
 use crate::sample::{Content, Sampler};
 use crate::sys::{self, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr};
+use crate::target::Target;
 
 /// The results of test calls on this machine, by the calling thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,7 +137,7 @@ impl Trial {
 
 /// Opens an event that counts nothing, and closes it. The result depends on permissions alone.
 fn try_software(flags: u64) -> Result<(), i32> {
-    sys::open(&PerfEventAttr::dummy(flags)).map(drop)
+    sys::open(&PerfEventAttr::dummy(flags), &Target::this_thread(), None).map(drop)
 }
 
 /// Samples a loop, and returns the event if there was a sample.

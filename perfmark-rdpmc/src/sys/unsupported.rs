@@ -25,15 +25,7 @@ pub(crate) enum RingMapping {}
 #[derive(Debug)]
 pub(crate) enum AuxMapping {}
 
-pub(crate) fn open(_: &PerfEventAttr) -> Result<Descriptor, i32> {
-    Err(libc::ENOSYS)
-}
-
-pub(crate) fn open_in_group(_: &PerfEventAttr, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
-    Err(libc::ENOSYS)
-}
-
-pub(crate) fn open_on(_: &PerfEventAttr, _: &Target, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
+pub(crate) fn open(_: &PerfEventAttr, _: &Target, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)
 }
 

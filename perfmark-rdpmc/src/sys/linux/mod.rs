@@ -30,18 +30,8 @@ fn errno() -> i32 {
     io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// `perf_event_open(2)` for the calling thread on any CPU, close-on-exec. Returns errno if the kernel refuses.
-pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
-    open_in_group(attr, None)
-}
-
-/// As [`open`], as a member of the leader's group.
-pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
-    open_on(attr, &Target::default(), leader)
-}
-
-/// As [`open_in_group`], for that target.
-pub(crate) fn open_on(attr: &PerfEventAttr, target: &Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
+/// `perf_event_open(2)`, close-on-exec, as a member of the leader's group. Returns errno if the kernel refuses.
+pub(crate) fn open(attr: &PerfEventAttr, target: &Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     const PERF_FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
     const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
     let number = |of: u32| libc::c_int::try_from(of).map_err(|_| libc::EINVAL);

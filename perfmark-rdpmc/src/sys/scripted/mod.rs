@@ -34,12 +34,11 @@ pub(crate) struct RingMapping(Arc<Event>);
 #[derive(Debug)]
 pub(crate) enum AuxMapping {}
 
-pub(crate) fn open(attr: &PerfEventAttr) -> Result<Descriptor, i32> {
-    open_in_group(attr, None)
-}
-
-pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
+pub(crate) fn open(attr: &PerfEventAttr, target: &Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
     static OPENED: AtomicU64 = AtomicU64::new(1);
+    if !target.is_caller() || target.cpu.is_some() {
+        return Err(libc::EINVAL);
+    }
     if !matches!(attr.kind, TYPE_HARDWARE | TYPE_SOFTWARE) {
         return Err(libc::ENOENT);
     }
@@ -64,10 +63,6 @@ pub(crate) fn open_in_group(attr: &PerfEventAttr, leader: Option<&Descriptor>) -
     }
     EVENTS.with_borrow_mut(|events| events.push(Arc::downgrade(&event)));
     Ok(Descriptor(event))
-}
-
-pub(crate) fn open_on(attr: &PerfEventAttr, target: &Target, leader: Option<&Descriptor>) -> Result<Descriptor, i32> {
-    if target.is_caller() && target.cpu.is_none() { open_in_group(attr, leader) } else { Err(libc::EINVAL) }
 }
 
 pub(crate) fn attr_size() -> Option<u32> {

@@ -110,10 +110,11 @@ impl Samplers {
         let first_periods: Vec<_> = self.events.iter().map(first_period).collect();
         let settings = |at: usize| {
             let sampler = self.events[at].0.clone().pages(pages).wakeup_watermark(bytes);
-            match (thread, &first_periods[at]) {
-                (Some(thread), Some(period)) => sampler.target(Target::thread(thread)).period(period.first),
-                (Some(thread), None) => sampler.target(Target::thread(thread)),
-                (None, _) => sampler,
+            let Some(thread) = thread else { return sampler };
+            let sampler = sampler.target(Target::thread(thread));
+            match &first_periods[at] {
+                Some(period) => sampler.period(period.first),
+                None => sampler,
             }
         };
         let mut ring = settings(0).open()?;
