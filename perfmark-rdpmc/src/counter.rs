@@ -62,9 +62,8 @@ impl Counter {
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy.
     pub fn open(attr: &Attr) -> Result<Self, Error> {
         let machine = Machine::here();
-        let opened = open::open_each(attr, &Target::this_thread(), &machine, &mut |raw, target| {
-            sys::open(raw, target, None)
-        })?;
+        let opened =
+            open::open_each(attr, &Target::this_thread(), &machine, &mut |raw, target| sys::open(raw, target, None))?;
         let mut pmu_events = opened.into_iter().map(|opened| {
             let page = attr.maps(&opened.encoding);
             let cpus = opened.encoding.pmu.map(|pmu| machine.cpus(&pmu)).unwrap_or_default();

@@ -33,6 +33,6 @@ pub(crate) use abi::*;
 pub use kernel::script;
 pub(crate) use kernel::{
     AuxMapping, Descriptor, EmulatedPage, Mapping, RingMapping, SUPPORTED, attr_size, cpu, enable_all_of_thread,
-    generation, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, page_size, poll,
-    read, read_numbers, stay_on_cpu,
+    generation, ioctl, ioctl_descriptor, ioctl_pointer, ioctl_text, open, page_size, poll, read, read_numbers,
+    stay_on_cpu,
 };

@@ -32,8 +32,6 @@ pub(crate) use sampled::ends_of_path;
 pub(crate) use sampled::is_probe;
 #[cfg(feature = "record")]
 pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
-#[cfg(any(test, feature = "sampling"))]
-pub(crate) use samples::PathKey;
 pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};
 #[cfg(all(feature = "record", any(feature = "html", feature = "json")))]
 pub(crate) use sources::LinesOfFiles;

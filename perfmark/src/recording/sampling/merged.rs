@@ -6,8 +6,9 @@ use super::collector::{self, State};
 use super::threads;
 use super::totals::{Stacks, Totals};
 use crate::settings::sampling::Rate;
+use crate::snapshot::Samples;
+use crate::snapshot::samples::PathKey;
 use crate::snapshot::tree;
-use crate::snapshot::{PathKey, Samples};
 
 /// The samples that were collected, by sampling and event. `marks` are those of the snapshot.
 pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {

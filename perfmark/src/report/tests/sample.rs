@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::snapshot::{
-    Event, Frame, Mark, Module, Node, NodeValues, Overhead, PathKey, Read, Samples, Snapshot, Unit, Values,
-};
+use crate::snapshot::samples::PathKey;
+use crate::snapshot::{Event, Frame, Mark, Module, Node, NodeValues, Overhead, Read, Samples, Snapshot, Unit, Values};
 
 pub(in crate::report) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }

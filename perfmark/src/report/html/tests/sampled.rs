@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::tree::{Random, rounded};
-use crate::snapshot::{Frame, Mark, Module, PathKey, Samples, Snapshot};
+use crate::snapshot::samples::PathKey;
+use crate::snapshot::{Frame, Mark, Module, Samples, Snapshot};
 
 type Address = (usize, u64);
 type Stack = Vec<Address>;
