@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 
 use perfmark_rdpmc::support::LoopCheck;
-use perfmark_rdpmc::{Attr, Counter, EmulatedCounter, Error, Event, GroupRead, OffCpu};
+use perfmark_rdpmc::{Attr, Counter, EmulatedCounter, Error, Event, GroupRead, Hardware, OffCpu};
 
 use crate::compact::sort_by_key;
 use crate::recording::events::{EventId, Events, is_known_of_a_loop};
@@ -124,6 +124,12 @@ impl EventSlot {
     /// emulated one.
     pub(crate) fn repeats(&self) -> bool {
         self.read_method() == Some(ReadMethod::User) || self.emulated().is_some()
+    }
+
+    /// Whether the same code may cost more of it elsewhere in the program: a time or cycles.
+    pub(crate) fn depends_on_caches(&self) -> bool {
+        let are_cycles = |counter: &Counter| *counter.event().kind() == *Event::from(Hardware::Cycles).kind();
+        self.reads_ticks() || self.counter().is_some_and(are_cycles)
     }
 
     /// Whether it is time off the CPU, or a part of it.

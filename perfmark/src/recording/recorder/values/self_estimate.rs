@@ -7,10 +7,12 @@
 
 use super::open_calls::visit_open;
 use crate::recording::cells::EventCells;
+use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::event_set::SetEvent;
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::stack::FrameRef;
 use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::thinning::learned::Moment;
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
 const DEPTH: usize = 32;
@@ -22,15 +24,21 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     if burst == 0 {
         return;
     }
-    let mut depth = 0;
+    let (mut depth, mut outermost) = (0, None);
     visit_open(recorder, &mut |frame, costs| {
         frame.begin_burst(burst);
+        let mut net = [None; EVENT_SLOTS];
         for cost in costs {
             frame.begin_own(cost.event.n, cost.own);
+            net[cost.event.slot_index] = Some(cost.net);
         }
+        outermost = Some((frame, net));
         depth += 1;
         depth < DEPTH
     });
+    if let Some(((frame, net), (thinning, slots))) = outermost.zip(recorder.thinning()) {
+        thinning.learned.begin(&Moment::new(slots, frame.number(), recorder.bursts.calls(), net));
+    }
 }
 
 /// Notes in the open calls that the burst ends.
@@ -39,19 +47,25 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
     if burst == 0 {
         return;
     }
-    let (mut depth, began) = (0, recorder.burst_began.get());
+    let (mut depth, mut outermost, began) = (0, None, recorder.burst_began.get());
     visit_open(recorder, &mut |frame, costs| {
         let noted = frame.burst() == burst;
         let began_in_it = frame.number() > began;
         if noted || began_in_it {
             frame.end_burst(began_in_it);
+            let mut net = [None; EVENT_SLOTS];
             for cost in costs {
                 frame.end_own(cost.event.n, cost.own);
+                net[cost.event.slot_index] = Some(cost.net);
             }
+            outermost = Some((frame, net));
         }
         depth += 1;
         depth < DEPTH || noted
     });
+    if let Some(((frame, net), (thinning, slots))) = outermost.zip(recorder.thinning()) {
+        thinning.learned.end(&Moment::new(slots, frame.number(), recorder.bursts.calls(), net));
+    }
 }
 
 /// The parts of a call's cost in an event without measured calls inside.

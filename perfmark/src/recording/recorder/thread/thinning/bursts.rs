@@ -133,6 +133,11 @@ impl Bursts {
         is_time
     }
 
+    /// The number of calls so far, measured or skipped.
+    pub(crate) fn calls(&self) -> u64 {
+        self.measured() + self.skipped()
+    }
+
     /// The number of measured calls so far.
     pub(crate) fn measured(&self) -> u64 {
         self.measured.get()

@@ -7,6 +7,7 @@
 
 pub(crate) mod gap;
 pub(crate) mod bursts;
+pub(crate) mod learned;
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -14,6 +15,7 @@ use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use self::bursts::Bursts;
+use self::learned::Learned;
 use super::plan::Plan;
 use crate::platform::usage::thread_cpu_ns;
 use crate::recording::mark::mark_settings;
@@ -63,6 +65,8 @@ pub(crate) struct Thinning {
     seen_ns: Cell<u64>,
     /// The CPU time before that, in which earlier time counts less.
     time: Cell<f64>,
+    /// How much more a measured call costs than calibration measured.
+    pub(crate) learned: Learned,
 }
 
 /// A mark that may be thinned on a thread.
@@ -100,6 +104,7 @@ impl Thinning {
             skipped: Cell::new(0),
             seen_ns: Cell::new(0),
             time: Cell::new(0.0),
+            learned: Learned::default(),
         }
     }
 
@@ -197,7 +202,9 @@ impl Thinning {
         let rare: f64 = with_every().filter(|member| is_rare(member)).map(|member| member.load.get()).sum();
         with_every().for_each(|member| member.is_rare.set(is_rare(member) && rare * RARE_IN_ALL < all));
         self.note_range(&members);
+        self.learned.adapt();
         for member in members.iter() {
+            member.plans().for_each(|plan| self.learned.apply_to(plan.set()));
             let every = self.every(member);
             if member.in_use.replace(every) != every {
                 changed(member.slot.get());
