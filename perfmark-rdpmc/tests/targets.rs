@@ -9,23 +9,22 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::{env, fs, io, thread};
 
-use libtest_mimic::{Arguments, Failed, Trial};
 use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::{Attr, Delta, Error, Event, Hardware, Software, Target, TargetCounter, TargetGroup};
+use support::Case;
 
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod support;
 
 /// The user `nobody` on Debian.
 const NOBODY: libc::uid_t = 65534;
 /// The pages that a worker touches. It has far fewer page faults of its own.
 const PAGES: u64 = 1_000;
 const LOOP: u64 = 1_000_000;
-
-/// A test's name, what it requires, and the test.
-type Case = (&'static str, fn() -> Result<(), Error>, fn());
 
 fn main() {
     match env::var(child::SCENARIO).as_deref() {
@@ -38,27 +37,20 @@ fn main() {
         _ => {}
     }
     let faults = || TargetCounter::open(&page_faults(), &Target::this_thread()).map(drop);
-    let cases: [Case; 9] = [
+    let cases: [Case<Error>; 9] = [
         ("another_process_is_counted_from_any_thread", faults, another_process),
         ("a_group_counts_another_process", faults, group),
         ("the_last_count_of_an_ended_thread_can_be_read", faults, ended_thread),
-        ("a_counter_starts_stops_and_resets", faults, requests),
+        ("a_counter_starts_and_stops", faults, requests),
         ("a_forked_child_cannot_use_it", faults, forked),
         ("what_does_not_exist_is_named", faults, missing),
         ("an_entire_cpu_is_counted", || whole_cpu().map(drop), entire_cpu),
         ("a_cgroup_is_counted_and_nothing_else", || Cgroup::new("possible")?.open().map(drop), cgroup),
         ("another_users_process_is_counted_and_requires_a_permission", is_root, another_users_process),
     ];
-    let on_pmu: Case = ("instructions_of_another_users_process_are_counted", has_pmu, instructions_of_another_user);
-    let trials = cases.into_iter().chain([on_pmu]).map(|(name, possible, test)| {
-        let impossible = possible().err();
-        if let Some(why) = &impossible {
-            eprintln!("{name} is ignored: {why}");
-        }
-        let run = move || std::panic::catch_unwind(test).map_err(|_| Failed::without_message());
-        Trial::test(name, run).with_ignored_flag(impossible.is_some())
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+    let on_pmu: Case<Error> =
+        ("instructions_of_another_users_process_are_counted", has_pmu, instructions_of_another_user);
+    support::run_possible(cases.into_iter().chain([on_pmu]));
 }
 
 fn page_faults() -> Attr {

@@ -1,5 +1,6 @@
 //! Runs tests that need a PMU where there is one; otherwise reports them as ignored, with the reason.
 
+use std::fmt::Display;
 use std::panic::UnwindSafe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -17,6 +18,23 @@ pub(crate) fn run(anywhere: Vec<Trial>, on_pmu: &[OnPmu]) -> ! {
     }
     let on_pmu = on_pmu.iter().map(|&(name, test)| trial(name, test).with_ignored_flag(missing.is_some()));
     libtest_mimic::run(&arguments, anywhere.into_iter().chain(on_pmu).collect()).exit()
+}
+
+/// A test's name, what it requires, and the test.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) type Case<E> = (&'static str, fn() -> Result<(), E>, fn());
+
+/// Runs the tests whose requirements this machine meets. Reports the others as ignored, with the reason.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) fn run_possible<E: Display>(cases: impl IntoIterator<Item = Case<E>>) -> ! {
+    let trials = cases.into_iter().map(|(name, possible, test)| {
+        let impossible = possible().err();
+        if let Some(why) = &impossible {
+            eprintln!("{name} is ignored: {why}");
+        }
+        trial(name, test).with_ignored_flag(impossible.is_some())
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit()
 }
 
 /// A test from a function that panics where it fails.
