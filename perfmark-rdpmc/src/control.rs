@@ -11,11 +11,11 @@ use crate::open::{KERNEL_ADDRESS, MALFORMED_BREAKPOINT};
 use crate::pmu_event::Refusal;
 use crate::sys::{
     self, Descriptor, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD,
-    IOC_REFRESH, IOC_RESET, IOC_SET_FILTER, IOC_SET_OUTPUT,
+    IOC_REFRESH, IOC_RESET, IOC_SET_FILTER,
 };
 
 /// Why EINVAL and EOPNOTSUPP are returned for a request.
-const ONLY_FOR_SAMPLING: &str = "the request is for events that sample, and this one counts";
+pub(crate) const ONLY_FOR_SAMPLING: &str = "the request is for events that sample, and this one counts";
 
 /// Why the kernel is not asked for 0 more samples: 0 stands for no limit (`perf_event_refresh`,
 /// `kernel/events/core.c`, linux 6.12).
@@ -109,20 +109,6 @@ impl Counter {
             return Err(Error::refused(self.event().to_string(), REFRESH_WITHOUT_SAMPLES));
         }
         self.each("ioctl(REFRESH)", |fd| sys::ioctl(fd, IOC_REFRESH, overflows.into()))
-    }
-
-    /// Sends the event's samples to the buffer of another event; with `None`, to none.
-    ///
-    /// # Errors
-    ///
-    /// As [`period`](Self::period).
-    pub fn set_output(&self, to: Option<&Self>) -> Result<(), Error> {
-        // The kernel accepts this request without effect, because there are no samples.
-        if to.is_none() && !self.attr().samples() {
-            return Err(Error::refused(self.event().to_string(), ONLY_FOR_SAMPLING));
-        }
-        let other = to.map(|to| to.pmu_event().fd()).transpose().map_err(|refusal| self.explain(refusal))?;
-        self.each("ioctl(SET_OUTPUT)", |fd| sys::ioctl_descriptor(fd, IOC_SET_OUTPUT, other))
     }
 
     /// Pauses the output of samples, or resumes it.

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::pmu_event::{GROUP, Refusal};
-use crate::sys::{self, Descriptor, FORMAT_GROUP, FORMAT_LOST, IOC_ID, IOC_SET_FILTER};
+use crate::sys::{self, Descriptor, FORMAT_GROUP, FORMAT_LOST, IOC_ID, IOC_SET_FILTER, IOC_SET_OUTPUT};
 
 /// The count of a sampled event, and its lost samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +77,20 @@ impl Source {
         Ok(Count { value, enabled, running, lost: (read_format & FORMAT_LOST != 0).then_some(lost) })
     }
 
+    /// The count of an event that is open on each kind of core.
+    pub(crate) fn sum(sources: &[Self], read_format: u64) -> Result<Count, Refusal> {
+        sources.iter().try_fold(Count::default(), |sum, source| {
+            let count = source.count(read_format)?;
+            Ok(Count {
+                value: sum.value.wrapping_add(count.value),
+                // Enabled on all kinds of core at once, and running on one at a time.
+                enabled: sum.enabled.max(count.enabled),
+                running: sum.running + count.running,
+                lost: count.lost.map(|lost| lost + sum.lost.unwrap_or(0)),
+            })
+        })
+    }
+
     /// The numbers that `read(2)` returns.
     pub(crate) fn read_numbers(&self, numbers: &mut [u64; NUMBERS]) -> Result<(), Refusal> {
         match sys::read_numbers(self.fd()?, numbers) {
@@ -88,6 +102,11 @@ impl Source {
 
     pub(crate) fn set_filter(&self, filter: &CStr) -> Result<(), Refusal> {
         sys::ioctl_text(self.fd()?, IOC_SET_FILTER, filter).map_err(Refusal::Os)
+    }
+
+    /// Sends its records to the ring of another event, or to none.
+    pub(crate) fn set_output(&self, ring: Option<&Descriptor>) -> Result<(), Refusal> {
+        sys::ioctl_descriptor(self.fd()?, IOC_SET_OUTPUT, ring).map_err(Refusal::Os)
     }
 
     /// The kernel's id of the event.

@@ -10,7 +10,8 @@ use crate::machine::Machine;
 use crate::open;
 use crate::pmu_event::Refusal;
 use crate::reading::Reading;
-use crate::source::Source;
+use crate::sample::{self, Ring};
+use crate::source::{Count, Source};
 use crate::sys::{self, IOC_DISABLE, IOC_ENABLE};
 use crate::target::Target;
 
@@ -80,15 +81,9 @@ impl TargetCounter {
     ///
     /// If the kernel refuses: a pinned event does not fit the PMU, or a system call filter forbids it.
     pub fn read(&self) -> Result<Reading, Error> {
-        let mut sum = Reading::default();
-        for source in &self.sources {
-            let count = source.count(0).map_err(|refusal| self.explain("read", refusal))?;
-            sum.value = sum.value.wrapping_add(count.value);
-            // Enabled on all kinds of core at once, and running on one at a time.
-            sum.enabled = sum.enabled.max(count.enabled);
-            sum.running += count.running;
-        }
-        Ok(sum)
+        let Count { value, enabled, running, .. } =
+            Source::sum(&self.sources, 0).map_err(|refusal| self.explain("read", refusal))?;
+        Ok(Reading { value, enabled, running, ..Reading::default() })
     }
 
     /// Starts the counter: after [`disable`](Self::disable), or if it was opened [`disabled`](Attr::disabled).
@@ -117,6 +112,16 @@ impl TargetCounter {
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
         let set = |filter: &CStr| self.sources.iter().try_for_each(|source| source.set_filter(filter));
         control::set_filter(filter, &self.event().to_string(), set)
+    }
+
+    /// Sends the counter's samples to a ring of the same target, as
+    /// [`Counter::set_output`](crate::Counter::set_output).
+    ///
+    /// # Errors
+    ///
+    /// As for a [`Counter`](crate::Counter::set_output).
+    pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {
+        sample::set_output(&self.attr, to, |ring| self.sources.iter().try_for_each(|source| source.set_output(ring)))
     }
 
     /// The kernel's id of the event; on several kinds of core, of the one whose name sorts first.

@@ -23,8 +23,6 @@ fn main() {
             trial("a_breakpoint_can_be_moved_to_another_variable", a_breakpoint_can_be_moved_to_another_variable),
             trial("every_event_has_its_own_id", every_event_has_its_own_id),
             #[cfg(target_os = "linux")]
-            trial("the_samples_of_an_event_can_be_sent_to_the_buffer_of_another", samples::sent_to_another),
-            #[cfg(target_os = "linux")]
             trial("the_output_of_samples_can_be_paused", samples::paused),
             #[cfg(target_os = "linux")]
             trial("the_sample_period_can_be_changed", samples::period_changed),
@@ -89,13 +87,12 @@ fn all_of_a_thread(attr: &Attr) {
 fn requests_for_sampling_events() {
     static VARIABLE: AtomicU64 = AtomicU64::new(0);
     let attr = Attr::new(Software::TaskClock);
-    let (Some(mut counter), Some(other)) = (open(&attr), open(&attr)) else { return };
+    let Some(mut counter) = open(&attr) else { return };
     let breakpoint = Attr::new(Breakpoint::on(&VARIABLE, Access::Write).expect("8 bytes"));
     let refused = [
         ("PERIOD", counter.period(1_000)),
         ("REFRESH", counter.refresh(1)),
         ("PAUSE_OUTPUT", counter.pause_output(true)),
-        ("SET_OUTPUT", counter.set_output(Some(&other))),
     ];
     for (request, refused) in refused {
         let error: Error = refused.expect_err("it does not sample");

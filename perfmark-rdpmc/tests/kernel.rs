@@ -6,29 +6,29 @@
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports, reason = "only for linux"))]
 
 use std::hint::black_box;
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use perfmark_rdpmc::sample::{Body, Sampler};
 use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Event, Software, Target, TargetCounter};
+use support::Case;
 
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod support;
 
 /// The user `nobody` on Debian.
 const NOBODY: libc::uid_t = 65534;
-
-/// A test's name, what it requires, and the test.
-type Case = (&'static str, fn() -> Result<(), String>, fn());
 
 fn main() {
     if std::env::var_os(child::SCENARIO).is_some() {
         return other_user::main();
     }
-    let cases: [Case; 9] = [
+    let cases: [Case<String>; 10] = [
         ("every_software_event_opens_or_is_refused_with_a_reason", || allowed(&attr("page-faults")), software),
         ("page_faults_are_counted_exactly", || allowed(&attr("page-faults")), page_faults),
         ("switches_and_migrations_are_counted_with_kernel_mode", || allowed(&all("cs")), switches),
@@ -36,18 +36,11 @@ fn main() {
         ("a_tracepoint_counts_exactly", || in_tracefs(|| allowed(&all("syscalls:sys_enter_getppid"))), tracepoint),
         ("a_filter_leaves_out_what_does_not_pass", || in_tracefs(|| allowed(&all(PRIORITY))), filtered),
         ("a_bpf_program_decides_what_is_counted", || in_tracefs(|| program(1).and(allowed(&all(GROUP)))), by_program),
+        ("a_bpf_program_writes_to_a_ring", || in_tracefs(|| program(1).and(allowed(&all(GROUP)))), written_by_program),
         ("a_uprobe_counts_the_calls_of_a_function_exactly", || allowed(&uprobe()?), calls),
         ("another_user_may_count_by_breakpoints_and_learns_what_the_rest_requires", is_root, another_user),
     ];
-    let trials = cases.into_iter().map(|(name, possible, test)| {
-        let impossible = possible().err();
-        if let Some(why) = &impossible {
-            eprintln!("{name} is ignored: {why}");
-        }
-        let run = move || std::panic::catch_unwind(test).map_err(|_| Failed::without_message());
-        Trial::test(name, run).with_ignored_flag(impossible.is_some())
-    });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+    support::run_possible(cases);
 }
 
 fn attr(text: &str) -> Attr {
@@ -259,9 +252,21 @@ fn filtered() {
 /// A system call that nothing else in these tests makes: a program is for all events of its tracepoint.
 const GROUP: &str = "syscalls:sys_enter_getpgid";
 
-/// A BPF program for tracepoints that returns a number.
-fn program(returns: i32) -> Result<OwnedFd, String> {
-    /// The start of `union bpf_attr` for `BPF_PROG_LOAD`.
+/// `bpf(2)`, which returns a descriptor or 0. `Attr` is the start of `union bpf_attr` for that command.
+fn bpf<Attr>(command: libc::c_long, attr: &Attr) -> Result<i32, String> {
+    // SAFETY: a live structure of this size, with pointers to live memory.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<Attr>()) };
+    let error = || format!("bpf({command}): {}", std::io::Error::last_os_error());
+    i32::try_from(result).ok().filter(|&fd| fd >= 0).ok_or_else(error)
+}
+
+fn owned(fd: i32) -> OwnedFd {
+    // SAFETY: a new descriptor.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Loads a BPF program for tracepoints.
+fn load(code: &[u64]) -> Result<OwnedFd, String> {
     #[repr(C)]
     struct Load {
         kind: u32,
@@ -271,23 +276,93 @@ fn program(returns: i32) -> Result<OwnedFd, String> {
     }
     const BPF_PROG_LOAD: libc::c_long = 5;
     const BPF_PROG_TYPE_TRACEPOINT: u32 = 5;
-    // Moves the number to the register with the result, and exits (`Documentation/bpf/standardization`).
-    let code = [0xb7 | u64::from(returns.cast_unsigned()) << 32, 0x95];
-    let license = c"MIT";
     let load = Load {
         kind: BPF_PROG_TYPE_TRACEPOINT,
-        instructions: 2,
+        instructions: u32::try_from(code.len()).expect("few"),
         code: code.as_ptr().expose_provenance() as u64,
-        license: license.as_ptr().expose_provenance() as u64,
+        // Linux has functions for programs under the GPL only, and checks just the text.
+        license: c"GPL".as_ptr().expose_provenance() as u64,
     };
-    // SAFETY: a live structure of this size, with pointers to live memory; then a new descriptor.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_bpf, BPF_PROG_LOAD, &raw const load, size_of_val(&load));
-        match i32::try_from(fd) {
-            Ok(fd @ 0..) => Ok(OwnedFd::from_raw_fd(fd)),
-            _ => Err(format!("bpf(PROG_LOAD): {}", std::io::Error::last_os_error())),
-        }
+    bpf(BPF_PROG_LOAD, &load).map(owned)
+}
+
+/// An instruction: operation, registers (source and destination), offset, number.
+fn instruction(operation: u8, source: u8, destination: u8, offset: i16, number: i32) -> u64 {
+    let [low, high] = offset.to_le_bytes();
+    u64::from(u32::from_le_bytes([operation, source << 4 | destination, low, high]))
+        | u64::from(number.cast_unsigned()) << 32
+}
+
+/// Loads a program that returns a number: it moves the number to register 0, and exits
+/// (`Documentation/bpf/standardization`).
+fn program(returns: i32) -> Result<OwnedFd, String> {
+    load(&[instruction(0xb7, 0, 0, 0, returns), instruction(0x95, 0, 0, 0, 0)])
+}
+
+/// Loads a program that writes a number of eight bytes to the perf event that `map` has for the current CPU.
+fn writes_to(map: &OwnedFd, number: i32) -> Result<OwnedFd, String> {
+    const PERF_EVENT_OUTPUT: i32 = 25;
+    load(&[
+        // The second argument is the map; the first one is the program's own.
+        instruction(0x18, 1, 2, 0, map.as_raw_fd()),
+        0,
+        instruction(0x7a, 0, 10, -8, number),
+        // BPF_F_CURRENT_CPU, in 32 bits.
+        instruction(0xb4, 0, 3, 0, -1),
+        instruction(0xbf, 10, 4, 0, 0),
+        instruction(0x07, 0, 4, 0, -8),
+        instruction(0xb7, 0, 5, 0, 8),
+        instruction(0x85, 0, 0, 0, PERF_EVENT_OUTPUT),
+        instruction(0xb7, 0, 0, 0, 0),
+        instruction(0x95, 0, 0, 0, 0),
+    ])
+}
+
+/// A map with the same perf event for each CPU.
+fn perf_events(event: BorrowedFd<'_>) -> Result<OwnedFd, String> {
+    const BPF_MAP_CREATE: libc::c_long = 0;
+    const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+    const BPF_MAP_TYPE_PERF_EVENT_ARRAY: u32 = 4;
+    #[repr(C)]
+    struct Update {
+        map: u64,
+        key: u64,
+        value: u64,
+        flags: u64,
     }
+    let cpus = process::cpus();
+    let entries = cpus.iter().max().map_or(1, |&cpu| u32::try_from(cpu).expect("small") + 1);
+    let map = owned(bpf(BPF_MAP_CREATE, &[BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, entries])?);
+    let (number, event) = (u64::try_from(map.as_raw_fd()).expect("open"), event.as_raw_fd());
+    for cpu in cpus.into_iter().map(|cpu| u32::try_from(cpu).expect("small")) {
+        let address = |value: *const ()| value.expose_provenance() as u64;
+        let (key, value) = (address((&raw const cpu).cast()), address((&raw const event).cast()));
+        bpf(BPF_MAP_UPDATE_ELEM, &Update { map: number, key, value, flags: 0 })?;
+    }
+    Ok(map)
+}
+
+fn written_by_program() {
+    let result = in_tracefs(|| {
+        let ring = Sampler::bpf_output().open().unwrap_or_else(|error| panic!("{error}"));
+        // Linux removes the ring from the map when the map's descriptor is closed.
+        let map = perf_events(ring.as_fd())?;
+        let program = writes_to(&map, 77)?;
+        let counter = open(&all(GROUP));
+        counter.set_bpf(program.as_fd()).unwrap_or_else(|error| panic!("{error}"));
+        // SAFETY: takes a number.
+        (0..10).for_each(|_| _ = unsafe { libc::getpgid(0) });
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        let mut samples = 0;
+        while let Some(record) = reader.read() {
+            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+            assert_eq!(sample.raw.and_then(|raw| raw.first_chunk()), Some(&77_u64.to_ne_bytes()), "{sample:?}");
+            samples += 1;
+        }
+        assert_eq!(samples, 10);
+        Ok(())
+    });
+    result.unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn by_program() {

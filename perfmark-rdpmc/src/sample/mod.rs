@@ -65,9 +65,11 @@ mod refusal;
 mod ring;
 mod reader;
 mod control;
+mod output;
 
 pub use crate::source::Count;
 pub use flags::{Branches, Content, ReadFormat, Records, TransactionFlags};
+pub(crate) use output::set_output;
 pub use parameters::{AuxAction, Clock};
 pub use reader::{Reader, Ready, wait, wait_or_wake};
 pub use record::{

@@ -11,9 +11,8 @@ use crate::attr::Attr;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
-use crate::pmu_event::Refusal;
 use crate::source::{Count, Source};
-use crate::sys::{self, AuxMapping, Descriptor, FORMAT_LOST, IOC_ENABLE, IOC_SET_OUTPUT, PerfEventAttr, RingMapping};
+use crate::sys::{self, AuxMapping, Descriptor, FORMAT_LOST, IOC_ENABLE, PerfEventAttr, RingMapping};
 use crate::target::Target;
 
 /// An event that is sampled on one thread, and the ring to which the kernel writes its records.
@@ -165,9 +164,7 @@ impl Ring {
     /// Sends the records of the events from `first` on to the ring, and starts them.
     fn start(&mut self, first: usize, sampler: &Sampler) -> Result<(), Error> {
         let (ring, rest) = self.sources.split_at_mut(first.max(1));
-        let set_output = rest.iter().try_for_each(|source| {
-            sys::ioctl_descriptor(source.fd()?, IOC_SET_OUTPUT, Some(ring[0].fd()?)).map_err(Refusal::Os)
-        });
+        let set_output = rest.iter().try_for_each(|source| source.set_output(Some(ring[0].fd()?)));
         set_output.map_err(|refusal| refusal.explain("ioctl(SET_OUTPUT)", sampler.name()))?;
         for source in &mut self.sources[first..] {
             if let Some(signal) = sampler.signal {
@@ -309,16 +306,6 @@ impl Ring {
     }
 
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {
-        let mut sum = Count::default();
-        for source in sources {
-            let count =
-                source.count(self.layout.read_format).map_err(|refusal| refusal.explain("read", self.name.clone()))?;
-            sum.value = sum.value.wrapping_add(count.value);
-            // Enabled on all kinds of core at once, and running on one at a time.
-            sum.enabled = sum.enabled.max(count.enabled);
-            sum.running += count.running;
-            sum.lost = count.lost.map(|lost| lost + sum.lost.unwrap_or(0));
-        }
-        Ok(sum)
+        Source::sum(sources, self.layout.read_format).map_err(|refusal| refusal.explain("read", self.name.clone()))
     }
 }

@@ -6,10 +6,10 @@ use super::record::Layout;
 use crate::attr::{Attr, Field};
 use crate::event::{Event, Kind};
 use crate::sys::{
-    COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER, FLAG_FREQ,
-    FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID, FLAG_WATERMARK,
-    FLAG_WRITE_BACKWARD, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
-    TYPE_SOFTWARE,
+    COUNT_SW_BPF_OUTPUT, COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER,
+    FLAG_FREQ, FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID,
+    FLAG_WATERMARK, FLAG_WRITE_BACKWARD, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED,
+    FORMAT_TOTAL_TIME_RUNNING, TYPE_SOFTWARE,
 };
 use crate::target::Target;
 
@@ -62,6 +62,42 @@ impl Sampler {
         Self::of(Attr::new(Event::numbered(TYPE_SOFTWARE, COUNT_SW_DUMMY)))
     }
 
+    /// The ring to which a BPF program writes by `bpf_perf_event_output` (event `bpf-output`): each write is a sample
+    /// that contains [`raw`](super::Sample::raw) data, followed by up to 7 bytes of padding. To load the program
+    /// requires `CAP_BPF`, and to open the ring of the calling thread nothing.
+    ///
+    /// A program finds the ring in a map of type `BPF_MAP_TYPE_PERF_EVENT_ARRAY`, by the number of its CPU. Put the
+    /// ring's descriptor there: for a ring of a CPU ([`Target::cpu`]) at that CPU's number, and for a ring of a thread
+    /// at each number. The ring of a thread gets what the program writes on that thread
+    /// (`__bpf_perf_event_output` in `kernel/trace/bpf_trace.c`, linux 6.12). The map has the ring until the
+    /// descriptor of the map is closed.
+    ///
+    /// ```
+    /// # #[cfg(target_os = "linux")] {
+    /// use std::os::fd::AsFd as _;
+    ///
+    /// use perfmark_rdpmc::sample::{Body, Sampler};
+    ///
+    /// match Sampler::bpf_output().wakeup_events(1).open() {
+    ///     Ok(ring) => {
+    ///         println!("for bpf(BPF_MAP_UPDATE_ELEM): {:?}", ring.as_fd());
+    ///         let mut reader = ring.reader()?;
+    ///         while let Some(record) = reader.read() {
+    ///             if let Body::Sample(sample) = record.body {
+    ///                 println!("the program wrote {:x?}", sample.raw);
+    ///             }
+    ///         }
+    ///     }
+    ///     Err(why) => eprintln!("{why}"),
+    /// }
+    /// # }
+    /// # Ok::<(), perfmark_rdpmc::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bpf_output() -> Self {
+        Self::new(Attr::new(Event::numbered(TYPE_SOFTWARE, COUNT_SW_BPF_OUTPUT))).content(Content::RAW)
+    }
+
     fn of(attr: Attr) -> Self {
         Self {
             attr: attr.bits(Field::Flags, FLAG_SAMPLE_ID_ALL, true),
@@ -81,10 +117,21 @@ impl Sampler {
         self.attr.event()
     }
 
+    /// The attributes of the event, for a [`Counter`](crate::Counter) that samples as requested here and sends its
+    /// samples [to a ring](crate::Counter::set_output). What is the ring's, such as [`pages`](Self::pages), is not in
+    /// them.
+    #[must_use]
+    pub fn attr(&self) -> &Attr {
+        &self.attr
+    }
+
     /// The event's name in errors.
     pub(super) fn name(&self) -> String {
-        let is_dummy = *self.attr.event().kind() == Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY };
-        if is_dummy { "dummy event".into() } else { self.attr.to_string() }
+        match *self.attr.event().kind() {
+            Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY } => "dummy event".into(),
+            Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_BPF_OUTPUT } => "bpf-output".into(),
+            _ => self.attr.to_string(),
+        }
     }
 
     fn field(self, field: Field, value: u64) -> Self {
@@ -290,18 +337,7 @@ impl Sampler {
     /// the lost samples, which [`Ring::layout`](super::Ring::layout) takes into account.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let given = |field| self.attr.set(field).unwrap_or(0);
-        Layout {
-            content: Content::from_bits(given(Field::SampleType)),
-            read_format: FORMAT_TOTAL_TIME_ENABLED
-                | FORMAT_TOTAL_TIME_RUNNING
-                | FORMAT_ID
-                | FORMAT_LOST
-                | if self.members.is_empty() { 0 } else { FORMAT_GROUP },
-            branches: Branches::from_bits(given(Field::BranchSampleType)),
-            user_registers: given(Field::SampleRegsUser),
-            interrupt_registers: given(Field::SampleRegsIntr),
-            has_origin: given(Field::Flags) & FLAG_SAMPLE_ID_ALL != 0,
-        }
+        let format = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID | FORMAT_LOST;
+        Layout::of(&self.attr, format | if self.members.is_empty() { 0 } else { FORMAT_GROUP })
     }
 }

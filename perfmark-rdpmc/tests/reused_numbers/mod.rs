@@ -21,7 +21,7 @@ const FIRST_USES: &[FirstUse] = &[
     Counter::enable,
     |counter| counter.id().map(|_| ()),
     |counter| counter.period(1),
-    |counter| counter.set_output(Some(counter)),
+    |counter| counter.pause_output(true),
 ];
 
 /// Counters and groups, for each kind of file that can get a number.

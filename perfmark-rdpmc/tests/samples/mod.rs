@@ -106,23 +106,6 @@ impl Drop for Buffer {
     }
 }
 
-pub(super) fn sent_to_another() {
-    let (Some(minor), Some(major)) = (sampling(Software::MinorFaults), sampling(Software::MajorFaults)) else { return };
-    let (from, to) = (open(&minor), open(&major));
-    let error = from.set_output(Some(&to)).expect_err("there is no buffer yet");
-    assert_eq!(error.errno_name(), Some("EINVAL"), "{error}");
-    let buffer = Buffer::of(&to);
-    assert_eq!(buffer.of_faults(), [], "no major faults");
-    from.set_output(Some(&to)).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(
-        buffer.of_faults(),
-        vec![from.id().expect("known"); FAULTS],
-        "one per fault, in the other event's buffer"
-    );
-    from.set_output(None).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(buffer.of_faults(), [], "in no buffer");
-}
-
 pub(super) fn paused() {
     let Some(attr) = sampling(Software::MinorFaults) else { return };
     let counter = open(&attr);

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use perfmark_rdpmc::sample::{self, Body, Content, Ring, Sampler};
-use perfmark_rdpmc::{Access, Attr, Breakpoint, Software};
+use perfmark_rdpmc::sample::{self, Body, Clock, Content, Ring, Sampler};
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Software, Target, TargetCounter};
 
 use super::process::{Memory, page_size};
 use super::{gettid, open};
@@ -203,6 +203,44 @@ pub(super) fn two_events_share_a_ring() {
     let other = clock.content(Content::TIME);
     let error = ring.add(&other).expect_err("its records are longer");
     assert!(error.to_string().contains("another layout"), "{error}");
+}
+
+pub(super) fn the_samples_of_counters_go_to_a_ring() {
+    let content = Content::IDENTIFIER | Content::ADDRESS;
+    let (ring, faults) = (open(&Sampler::dummy().content(content)), faults().content(content));
+    let check = |result: Result<(), perfmark_rdpmc::Error>| result.unwrap_or_else(|error| panic!("{error}"));
+    // The samples of an event for the pages that are touched now.
+    let sampled = |id: u64| {
+        let touched = touch(20);
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        let mut all = Vec::new();
+        while let Some(record) = reader.read() {
+            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+            all.extend(sample.address.filter(|at| record.origin.id == Some(id) && touched.contains(at)));
+        }
+        (all == touched, all.is_empty())
+    };
+    let own = Counter::open(faults.attr()).unwrap_or_else(|error| panic!("{error}"));
+    let of_thread = TargetCounter::open(faults.attr(), &Target::thread(gettid()));
+    let of_thread = of_thread.unwrap_or_else(|error| panic!("{error}"));
+    let ids = [own.id(), of_thread.id()].map(|id| id.unwrap_or_else(|error| panic!("{error}")));
+    assert_eq!(ids.map(sampled), [(false, true); 2], "neither has a ring");
+    check(own.set_output(Some(&ring)));
+    assert_eq!(ids.map(sampled), [(true, false), (false, true)]);
+    check(of_thread.set_output(Some(&ring)));
+    assert_eq!(ids.map(sampled), [(true, false); 2]);
+    check(own.set_output(None));
+    assert_eq!(ids.map(sampled), [(false, true), (true, false)]);
+    let refused = |attr: &Attr, ring: &Ring| {
+        let counter = Counter::open(attr).unwrap_or_else(|error| panic!("{error}"));
+        counter.set_output(Some(ring)).expect_err("not to this ring").to_string()
+    };
+    let message = refused(faults.clone().content(Content::TIME).attr(), &ring);
+    assert!(message.contains("another layout than the ring's"), "{message}");
+    let reads = Sampler::dummy().content(content | Content::READ);
+    assert!(refused(faults.clone().content(Content::READ).attr(), &open(&reads)).contains("no counts"));
+    let message = refused(faults.attr(), &open(&Sampler::dummy().content(content).clock(Clock::Monotonic)));
+    assert!(message.contains("ioctl(SET_OUTPUT) failed with EINVAL: the ring is of another thread"), "{message}");
 }
 
 pub(super) fn a_ring_is_ready_after_as_many_samples_as_requested() {

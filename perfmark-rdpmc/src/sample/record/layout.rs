@@ -1,7 +1,10 @@
 //! What the records of an event contain, which the records themselves do not say.
 
 use super::super::flags::{Branches, Content, ReadFormat};
-use crate::sys::{FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
+use crate::attr::{Attr, Field};
+use crate::sys::{
+    FLAG_SAMPLE_ID_ALL, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
+};
 
 /// What the records of an event contain, which is needed to read them. Records of events with other layouts cannot be
 /// distinguished from these.
@@ -20,6 +23,19 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// That of an event with these attributes.
+    pub(in super::super) fn of(attr: &Attr, read_format: u64) -> Self {
+        let given = |field| attr.set(field).unwrap_or(0);
+        Self {
+            content: Content::from_bits(given(Field::SampleType)),
+            read_format,
+            branches: Branches::from_bits(given(Field::BranchSampleType)),
+            user_registers: given(Field::SampleRegsUser),
+            interrupt_registers: given(Field::SampleRegsIntr),
+            has_origin: given(Field::Flags) & FLAG_SAMPLE_ID_ALL != 0,
+        }
+    }
+
     /// The same layout with readings that contain something else, for records that another program saved. Events of
     /// this crate always have both times and the id in their readings, and the lost samples since linux 6.0.
     ///
@@ -37,7 +53,7 @@ impl Layout {
         Self { read_format: format.bits(), ..self }
     }
 
-    pub(super) fn has(&self, content: Content) -> bool {
+    pub(in super::super) fn has(&self, content: Content) -> bool {
         self.content.contains(content)
     }
 

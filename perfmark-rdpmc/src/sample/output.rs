@@ -1,0 +1,79 @@
+//! Sends the samples of counters to rings.
+
+use super::flags::{Content, Records};
+use super::record::Layout;
+use super::ring::Ring;
+use crate::attr::{Attr, Field};
+use crate::control::ONLY_FOR_SAMPLING;
+use crate::counter::Counter;
+use crate::error::Error;
+use crate::pmu_event::Refusal;
+use crate::sys::{self, Descriptor, IOC_SET_OUTPUT};
+
+impl Counter {
+    /// Sends the counter's samples to a ring, and no longer to another one; with `None`, to none. The counter samples
+    /// if it was opened with the attributes of a sampler ([`Sampler::attr`](super::Sampler::attr)).
+    ///
+    /// The ring's event is of the same thread, and its samples have the same [content](super::Sampler::content), which
+    /// does not include `READ`. With the content `IDENTIFIER`, each record has the id of its event. A ring's own
+    /// events stay with it: use [`Ring::add`] for several events that are not counters.
+    ///
+    /// ```
+    /// use perfmark_rdpmc::sample::{Content, Sampler};
+    /// use perfmark_rdpmc::{Attr, Counter, Software};
+    ///
+    /// let content = Content::IDENTIFIER | Content::ADDRESS;
+    /// let faults = Sampler::new(Attr::new(Software::PageFaults)).content(content);
+    /// if let (Ok(ring), Ok(counter)) = (Sampler::dummy().content(content).open(), Counter::open(faults.attr())) {
+    ///     counter.set_output(Some(&ring))?;
+    ///     std::hint::black_box(vec![1_u8; 1 << 20]);
+    ///     counter.set_output(None)?;
+    ///     println!("{} page faults, {} bytes of samples", counter.read()?.value, ring.head());
+    /// }
+    /// # Ok::<(), perfmark_rdpmc::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the counter takes no samples, or its samples have another [layout](Layout) than the ring's. If the kernel
+    /// refuses: the ring's event has another target or clock, or the counter's page is mapped
+    /// ([`Attr::user_reads`]; `perf_event_set_output` in `kernel/events/core.c`, linux 6.12). In a forked child.
+    pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {
+        set_output(self.attr(), to, |ring| {
+            self.pmu_events().try_for_each(|pmu_event| {
+                sys::ioctl_descriptor(pmu_event.fd()?, IOC_SET_OUTPUT, ring).map_err(Refusal::Os)
+            })
+        })
+    }
+}
+
+/// Sends the samples of an event to a ring. `send` makes the request.
+pub(crate) fn set_output(
+    attr: &Attr,
+    to: Option<&Ring>,
+    send: impl FnOnce(Option<&Descriptor>) -> Result<(), Refusal>,
+) -> Result<(), Error> {
+    // The kernel would accept it without effect.
+    if !attr.samples() {
+        return Err(Error::refused(attr.to_string(), ONLY_FOR_SAMPLING));
+    }
+    if let Some(ring) = to {
+        let layout = Layout::of(attr, ring.layout.read_format);
+        let reads = layout.has(Content::READ)
+            || attr.set(Field::Flags).is_some_and(|flags| Records::from_bits(flags).contains(Records::READ));
+        if layout != ring.layout || reads {
+            let why = "its records have another layout than the ring's, so they could not be read; request the same \
+                       content for both, and no counts (Content::READ, Records::READ)";
+            return Err(Error::refused(attr.to_string(), why));
+        }
+    }
+    let ring = to.map(|ring| ring.sources[0].fd()).transpose();
+    ring.and_then(send).map_err(|refusal| match refusal {
+        Refusal::Os(errno @ libc::EINVAL) => {
+            let why = "the ring is of another thread, CPU or clock, or is overwritten and the counter's samples are \
+                       not, or the counter's page is mapped (then open it with Attr::user_reads(false))";
+            Error::os(errno, "ioctl(SET_OUTPUT)", attr.to_string(), why)
+        }
+        refusal => refusal.explain("ioctl(SET_OUTPUT)", attr.to_string()),
+    })
+}
