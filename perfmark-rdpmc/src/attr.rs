@@ -167,8 +167,8 @@ impl Attr {
         self.flag(FLAG_DISABLED, disabled)
     }
 
-    /// Whether an `exec` enables it. This crate's descriptors are close-on-exec, so this only affects children of this
-    /// thread that inherit a disabled event.
+    /// Whether an `exec` of the counted process enables it. This crate's descriptors are close-on-exec, so it is for
+    /// counters of [another process](crate::Target::thread), and for children that inherit a disabled event.
     #[must_use]
     pub fn enable_on_exec(self, enable: bool) -> Self {
         self.flag(FLAG_ENABLE_ON_EXEC, enable)

@@ -26,6 +26,7 @@ fn main() {
                 anothers_region(&Attr::new(Hardware::Instructions));
             }),
             ("a_loop_of_ones_own_over_the_page_reads_the_same", a_loop_of_ones_own_over_the_page_reads_the_same),
+            ("the_times_of_the_page_are_those_of_read_2", the_times_of_the_page_are_those_of_read_2),
             ("a_pinned_event_that_does_not_fit_says_so", a_pinned_event_that_does_not_fit_says_so),
         ],
     );
@@ -136,6 +137,46 @@ fn a_loop_of_ones_own_over_the_page_reads_the_same() {
         };
         let (before, value, after) = (own(), counter.read_user().expect("readable").value, own());
         assert!(before < value && value < after, "{before} {value} {after}");
+    }
+}
+
+fn the_times_of_the_page_are_those_of_read_2() {
+    let counter = Counter::open(&Attr::new(Hardware::Instructions)).expect("there is a PMU");
+    let page = counter.page().expect("it has a page");
+    if !page.cap_user_time() {
+        return println!("skipped: this kernel's clock is not the tick counter (cap_user_time is 0)");
+    }
+    assert_eq!((page.version(), page.compat_version()), (0, 0), "as of all kernels until linux 6.18");
+    // The formula of the manual.
+    let own = || loop {
+        let lock = page.lock();
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
+        let ticks = perfmark_rdpmc::clock::ticks();
+        let (known, mask) =
+            if page.cap_user_time_short() { (page.time_cycles(), page.time_mask()) } else { (0, u64::MAX) };
+        let ticks = known.wrapping_add(ticks.wrapping_sub(known) & mask);
+        let scaled = |number: u64| {
+            let scaled = (u128::from(number) * u128::from(page.time_mult())) >> page.time_shift();
+            u64::try_from(scaled).expect("not for centuries")
+        };
+        let passed = page.time_offset().wrapping_add(scaled(ticks));
+        let times = [page.time_enabled(), page.time_running()].map(|time| time.wrapping_add(passed));
+        let clock = page.time_zero().wrapping_add(scaled(ticks));
+        std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
+        if lock.is_multiple_of(2) && page.lock() == lock {
+            break (times, page.cap_user_time_zero().then_some(clock));
+        }
+    };
+    let by_kernel = || counter.read_syscall().map(|reading| [reading.enabled, reading.running]).expect("readable");
+    for _ in 0..100 {
+        let before = by_kernel();
+        let (times, clock) = own();
+        let after = by_kernel();
+        // The kernel rounds down in two steps.
+        let between = |n: usize| before[n] <= times[n] + 1 && times[n] <= after[n] + 1;
+        assert!(between(0) && between(1), "{before:?} {times:?} {after:?}");
+        let now = counter.kernel_clock().map(|clock| clock.nanoseconds(perfmark_rdpmc::clock::ticks()));
+        assert!(clock.is_none_or(|clock| now.is_some_and(|now| clock <= now + 1)), "{clock:?} {now:?}");
     }
 }
 

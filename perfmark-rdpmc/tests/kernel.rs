@@ -7,11 +7,14 @@
 
 use std::hint::black_box;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use perfmark_rdpmc::sample::{Body, Sampler};
-use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Event, Software, Target, TargetCounter};
+use perfmark_rdpmc::{
+    Access, Attr, Breakpoint, Counter, Delta, Event, Group, Software, Target, TargetCounter, TargetGroup,
+};
 use support::Case;
 
 #[allow(dead_code, reason = "other test programs use the rest")]
@@ -28,11 +31,14 @@ fn main() {
     if std::env::var_os(child::SCENARIO).is_some() {
         return other_user::main();
     }
-    let cases: [Case<String>; 10] = [
+    let cases: [Case<String>; 13] = [
         ("every_software_event_opens_or_is_refused_with_a_reason", || allowed(&attr("page-faults")), software),
         ("page_faults_are_counted_exactly", || allowed(&attr("page-faults")), page_faults),
         ("switches_and_migrations_are_counted_with_kernel_mode", || allowed(&all("cs")), switches),
         ("a_breakpoint_counts_the_writes_of_a_variable_exactly", || allowed(&breakpoint(Access::Write)), writes),
+        ("user_mode_and_kernel_mode_are_counted_apart", || allowed(&all("page-faults")), modes),
+        ("breakpoints_of_every_length_and_on_execution_count", || allowed(&breakpoint(Access::Write)), lengths),
+        ("an_exec_closes_every_descriptor", || allowed(&attr("page-faults")), descriptors),
         ("a_tracepoint_counts_exactly", || in_tracefs(|| allowed(&all("syscalls:sys_enter_getppid"))), tracepoint),
         ("a_filter_leaves_out_what_does_not_pass", || in_tracefs(|| allowed(&all(PRIORITY))), filtered),
         ("a_bpf_program_decides_what_is_counted", || in_tracefs(|| program(1).and(allowed(&all(GROUP)))), by_program),
@@ -166,6 +172,58 @@ fn writes() {
     let opened: Vec<_> = std::iter::repeat_with(|| Counter::open(&breakpoint(Access::Write))).take(20).collect();
     let error = opened.iter().find_map(|counter| counter.as_ref().err()).expect("no processor has 20").to_string();
     assert!(error.contains("ENOSPC") && error.contains("breakpoints are in use"), "{error}");
+}
+
+/// A page fault in user mode, and one of `read(2)` in kernel mode.
+fn modes() {
+    const PAGES: usize = 100;
+    let counters = ["page-faults:u", "page-faults:k", "page-faults:uk"].map(|text| open(&attr(text)));
+    let zeros = std::fs::File::open("/dev/zero").expect("there");
+    let counted = |work: &dyn Fn(&process::Memory)| {
+        // The code itself may not be mapped yet.
+        work(&process::Memory::new(PAGES));
+        let memory = process::Memory::new(PAGES);
+        let read = || counters.each_ref().map(|counter| counter.read().expect("readable").value);
+        let before = read();
+        work(&memory);
+        let after = read();
+        [0, 1, 2].map(|i| after[i] - before[i])
+    };
+    assert_eq!(counted(&process::Memory::touch), [PAGES as u64, 0, PAGES as u64]);
+    let in_kernel = counted(&|memory| {
+        let (start, length) = (memory.address(), PAGES * process::page_size());
+        // SAFETY: memory of that length.
+        let read = unsafe { libc::read(zeros.as_raw_fd(), ptr::with_exposed_provenance_mut(start), length) };
+        assert_eq!(usize::try_from(read), Ok(length));
+    });
+    assert_eq!(in_kernel, [0, PAGES as u64, PAGES as u64]);
+}
+
+fn lengths() {
+    let address = WRITTEN.as_ptr().addr() as u64;
+    for length in [1, 2, 4, 8] {
+        let counter = open(&Attr::new(Breakpoint::at(address, length, Access::Write).expect("a length")));
+        assert_eq!(count(&counter, || write(5)), 5, "{length} bytes");
+    }
+    let length = if cfg!(target_arch = "x86_64") { 8 } else { 4 };
+    let code = (probed as *const ()).addr() as u64;
+    let counter = open(&Attr::new(Breakpoint::at(code, length, Access::Execute).expect("a length")));
+    let function: extern "C" fn() = black_box(probed);
+    assert_eq!(count(&counter, || (0..7).for_each(|_| function())), 7);
+}
+
+fn descriptors() {
+    let (attr, target) = (attr("page-faults"), Target::this_thread());
+    let counter = open(&attr);
+    let target_counter = TargetCounter::open(&attr, &target).unwrap_or_else(|error| panic!("{error}"));
+    let group = Group::open(std::slice::from_ref(&attr)).unwrap_or_else(|error| panic!("{error}"));
+    let target_group =
+        TargetGroup::open(std::slice::from_ref(&attr), &target).unwrap_or_else(|error| panic!("{error}"));
+    let ring = Sampler::dummy().open().unwrap_or_else(|error| panic!("{error}"));
+    for fd in [counter.as_fd(), target_counter.as_fd(), group.as_fd(), target_group.as_fd(), ring.as_fd()] {
+        // SAFETY: takes no pointer.
+        assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFD) }, libc::FD_CLOEXEC);
+    }
 }
 
 static CALLED: AtomicU32 = AtomicU32::new(0);

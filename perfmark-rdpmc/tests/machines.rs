@@ -274,7 +274,9 @@ fn probes_have_their_locations() {
     let machine = machine("alder-lake");
     let probe = &resolve(&machine, "uprobe/path=/bin/true,offset=0x1130,retprobe,ref_ctr_offset=0x20/")[0];
     assert_eq!((probe.kind, probe.config, probe.config2), (7, 0x20_0000_0001, 0x1130));
-    assert_eq!(resolve(&machine, "kprobe/func=vfs_read/")[0].config2, 0);
+    for (text, offset) in [("kprobe/func=vfs_read/", 0), ("kprobe/func=vfs_read,offset=0x10/", 0x10)] {
+        assert_eq!(resolve(&machine, text)[0].config2, offset);
+    }
     assert_eq!(resolve(&machine, "kprobe/addr=0xffffffff81000000/")[0].config2, 0xffff_ffff_8100_0000);
     for (event, message) in [
         ("uprobe/offset=1/", "the file is missing"),

@@ -45,6 +45,10 @@ fn main() {
             trial("the_times_of_samples_are_between_the_ticks_around_them", || {
                 clock::the_times_of_samples_are_between_the_ticks_around_them();
             }),
+            trial("the_times_of_samples_are_of_the_clock_that_was_chosen", || {
+                clock::the_times_of_samples_are_of_the_clock_that_was_chosen();
+            }),
+            trial("call_chains_leave_out_what_is_excluded", faults::call_chains_leave_out_what_is_excluded),
             trial("lost_records_are_counted_exactly", || passes("lost records")),
             trial("every_page_fault_has_its_exact_address", faults::every_fault_has_its_exact_address),
             trial("records_that_wrap_are_whole", faults::records_that_wrap_are_whole),

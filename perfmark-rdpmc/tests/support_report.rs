@@ -116,6 +116,9 @@ fn settings_that_forbid_user_reads_are_reported_with_their_remedy() {
     let x86 = [(&*format!("{device}/cpu/rdpmc"), "0\n"), (&format!("{device}/cpu/type"), "4\n")];
     let x86 = described("x86", &x86);
     assert!(finding(&x86, "user reads").remedy.expect("remedy").contains("cpu/rdpmc"));
+    let allowed =
+        described("x86-1", &[(&format!("{device}/cpu/rdpmc"), "1\n"), (&format!("{device}/cpu/type"), "4\n")]);
+    assert!(allowed.findings().iter().all(|finding| finding.subject != "user reads" || finding.remedy.is_none()));
 }
 
 #[test]

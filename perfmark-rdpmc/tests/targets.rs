@@ -37,11 +37,14 @@ fn main() {
         _ => {}
     }
     let faults = || TargetCounter::open(&page_faults(), &Target::this_thread()).map(drop);
-    let cases: [Case<Error>; 9] = [
+    let cases: [Case<Error>; 12] = [
         ("another_process_is_counted_from_any_thread", faults, another_process),
         ("a_group_counts_another_process", faults, group),
         ("the_last_count_of_an_ended_thread_can_be_read", faults, ended_thread),
         ("a_counter_starts_and_stops", faults, requests),
+        ("new_children_are_counted_if_the_event_inherits", faults, children),
+        ("an_exec_starts_a_counter_that_waits_for_it", faults, exec),
+        ("a_thread_is_counted_on_the_cpu_that_was_named", faults, on_cpu),
         ("a_forked_child_cannot_use_it", faults, forked),
         ("what_does_not_exist_is_named", faults, missing),
         ("an_entire_cpu_is_counted", || whole_cpu().map(drop), entire_cpu),
@@ -184,6 +187,53 @@ fn requests() {
     worker.touch(PAGES);
     assert_eq!(read(), stopped, "stopped again");
     assert_ne!(counter.id().unwrap_or_else(|error| panic!("{error}")), 0);
+}
+
+fn children() {
+    for inherit in [false, true] {
+        let counter = open(&page_faults().inherit(inherit), &Target::this_thread());
+        let mut worker = Worker::new("worker");
+        let faults = count(&counter, || worker.touch(PAGES));
+        assert_eq!(faults >= PAGES, inherit, "{faults} faults of a child");
+    }
+}
+
+fn exec() {
+    let mut waits = Command::new("sh");
+    waits.args(["-c", "read -r _ && exec true"]).stdin(Stdio::piped());
+    for on_exec in [false, true] {
+        let mut process = waits.spawn().expect("starts");
+        let attr = page_faults().disabled(true).enable_on_exec(on_exec);
+        let counter = open(&attr, &Target::thread(process.id()));
+        assert_eq!(counter.read().map(|reading| reading.value), Ok(0));
+        process.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
+        assert!(process.wait().expect("waited for").success());
+        let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value;
+        assert_eq!(faults > 0, on_exec, "{faults} faults after the exec");
+    }
+}
+
+/// Its own CPU counts it, and no other one does.
+fn on_cpu() {
+    let cpus = process::cpus();
+    thread::spawn(move || {
+        process::move_to(cpus[0]);
+        for &cpu in &cpus {
+            let on = u32::try_from(cpu).expect("small");
+            let own = |target: Target| open(&page_faults(), &target.on_cpu(on));
+            // SAFETY: takes nothing.
+            let tid = u32::try_from(unsafe { libc::gettid() }).expect("small");
+            for counter in [own(Target::this_thread()), own(Target::thread(tid))] {
+                let memory = process::Memory::new(usize::try_from(PAGES).expect("few"));
+                let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
+                memory.touch();
+                let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value - before.value;
+                assert_eq!(faults >= PAGES, cpu == cpus[0], "{faults} on CPU {cpu}");
+            }
+        }
+    })
+    .join()
+    .expect("counted");
 }
 
 fn forked() {

@@ -112,12 +112,15 @@ fn a_breakpoint_is_its_address_length_and_accesses() {
 
 #[test]
 fn a_probes_location_is_passed_to_the_kernel() {
-    let requests =
-        attr("uprobe/path=/bin/true,offset=0x10/").encode(&Machine::fixture("alder-lake")).expect("a location");
-    let raw = requests[0].attr();
-    assert_eq!((raw.kind, raw.config2), (7, 0x10));
-    let text = requests[0].encoding.text.as_ref().expect("a path");
-    assert_eq!((raw.config1, text.to_str()), (text.as_ptr().addr() as u64, Ok("/bin/true")));
+    for (event, kind, location, offset) in
+        [("uprobe/path=/bin/true,offset=0x10/", 7, "/bin/true", 0x10), ("kprobe/func=vfs_read/uk", 6, "vfs_read", 0)]
+    {
+        let requests = attr(event).encode(&Machine::fixture("alder-lake")).expect("a location");
+        let raw = requests[0].attr();
+        assert_eq!((raw.kind, raw.config2), (kind, offset));
+        let text = requests[0].encoding.text.as_ref().expect("a text");
+        assert_eq!((raw.config1, text.to_str()), (text.as_ptr().addr() as u64, Ok(location)));
+    }
 }
 
 #[test]

@@ -209,6 +209,26 @@ fn each_documented_errno_has_its_cause() {
     assert!(mixed.contains("ftrace") && mixed.contains("uprobe_events"), "{mixed}");
     let gone = of("cycles", libc::ENODEV);
     assert!(gone.contains("lacks a feature"), "{gone}");
+    for (errno, cause) in [
+        (libc::EBUSY, "another event uses the PMU exclusively"),
+        (libc::EMFILE, "no file descriptor left; raise RLIMIT_NOFILE"),
+        (libc::ENOENT, "this processor's PMU does not have the event"),
+        (libc::EINVAL, "the kernel rejects the event as malformed"),
+        (libc::ENOSYS, "the kernel has no perf events, or a seccomp filter"),
+        (libc::EOPNOTSUPP, "PMU cannot count the event in this way"),
+    ] {
+        assert!(of("cycles", errno).contains(cause), "{}", of("cycles", errno));
+    }
+    assert!(of("mem:0x1000/8:w", libc::ENOSPC).contains("breakpoints are in use"));
+}
+
+#[test]
+fn tracepoints_without_permission_name_the_level() {
+    for (level, needs) in [("2\n", "counting kernel mode requires CAP_PERFMON, or level 1"), ("1\n", "level -1")] {
+        let files = Files::new(&format!("tracepoint-{}", level.trim()), level, false, FIRST_NAMESPACE);
+        let why = message(&attr("2:316:uk"), &files.machine(), libc::EPERM, Ok(()));
+        assert!(why.contains(needs), "{why}");
+    }
 }
 
 #[test]

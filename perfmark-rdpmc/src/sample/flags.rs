@@ -104,7 +104,8 @@ bits! {
     WEIGHT = 1 << 14;
     /// Where the data of a load or store came from.
     DATA_SOURCE = 1 << 15;
-    /// As `ID`, always in the same place of a record.
+    /// As `ID`, always in the same place of a record. If one occurrence is a sample of several software events of the
+    /// same kind, linux 6.18 writes the id of one of them into all these samples. Linux 6.1 does not.
     IDENTIFIER = 1 << 16;
     /// Why a hardware transaction aborted.
     TRANSACTION = 1 << 17;
@@ -237,4 +238,53 @@ bits! {
     GROUP = 1 << 3;
     /// The lost samples (linux 6.0).
     LOST = 1 << 4;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The header's names in the order of their bits, and how they are called here.
+    fn check(header: &str, names: &str, bits: impl Iterator<Item = (u64, &'static str)>) {
+        let expected: Vec<_> = names.split_whitespace().enumerate().map(|(n, name)| (1_u64 << n, name)).collect();
+        assert_eq!(bits.collect::<Vec<_>>(), expected);
+        assert_eq!(header.split_whitespace().count(), expected.len());
+    }
+
+    macro_rules! bits_of {
+        ($set:ident) => {
+            $set::ALL.iter().map(|it| it.bits()).zip($set::NAMES.iter().copied())
+        };
+    }
+
+    #[test]
+    fn contents_are_the_headers_bits() {
+        check(
+            "IP TID TIME ADDR READ CALLCHAIN ID CPU PERIOD STREAM_ID RAW BRANCH_STACK REGS_USER STACK_USER WEIGHT \
+             DATA_SRC IDENTIFIER TRANSACTION REGS_INTR PHYS_ADDR AUX CGROUP DATA_PAGE_SIZE CODE_PAGE_SIZE \
+             WEIGHT_STRUCT",
+            "IP THREAD TIME ADDRESS READ CALLCHAIN ID CPU PERIOD STREAM_ID RAW BRANCHES USER_REGISTERS USER_STACK \
+             WEIGHT DATA_SOURCE IDENTIFIER TRANSACTION INTERRUPT_REGISTERS PHYSICAL_ADDRESS AUX CGROUP DATA_PAGE_SIZE \
+             CODE_PAGE_SIZE WEIGHT_PARTS",
+            bits_of!(Content),
+        );
+    }
+
+    #[test]
+    fn branches_are_the_headers_bits() {
+        check(
+            "USER KERNEL HV ANY ANY_CALL ANY_RETURN IND_CALL ABORT_TX IN_TX NO_TX COND CALL_STACK IND_JUMP CALL \
+             NO_FLAGS NO_CYCLES TYPE_SAVE HW_INDEX PRIV_SAVE COUNTERS",
+            "USER KERNEL HYPERVISOR ANY ANY_CALL ANY_RETURN INDIRECT_CALL TRANSACTION_ABORT IN_TRANSACTION \
+             NO_TRANSACTION CONDITIONAL CALL_STACK INDIRECT_JUMP CALL NO_FLAGS NO_CYCLES KIND HARDWARE_INDEX PRIVILEGE \
+             COUNTERS",
+            bits_of!(Branches),
+        );
+    }
+
+    #[test]
+    fn aborts_are_the_headers_bits() {
+        let names = "ELISION TRANSACTION SYNC ASYNC RETRY CONFLICT CAPACITY_WRITE CAPACITY_READ";
+        check(names, names, bits_of!(TransactionFlags));
+    }
 }

@@ -120,7 +120,7 @@ impl Reader<'_> {
     #[must_use]
     pub fn aux_snapshot(&self) -> Vec<u8> {
         let Some(area) = self.ring.aux.as_ref().filter(|_| self.ring.is_aux_overwritten) else { return Vec::new() };
-        snapshot(area.data(), self.ring.aux_head())
+        copied(area.data(), self.ring.aux_head(), area.data().len())
     }
 
     /// A copy of the data in the AUX area that a record describes. Makes room for new data. Not tested on a PMU with an
@@ -128,21 +128,22 @@ impl Reader<'_> {
     #[must_use]
     pub fn aux(&self, aux: &Aux) -> Vec<u8> {
         let (Some(area), Some(page)) = (&self.ring.aux, self.ring.mapping.page()) else { return Vec::new() };
-        let data = area.data();
-        let size = usize::try_from(aux.size).unwrap_or(0).min(data.len());
-        let at = |n: usize| data[index(aux.offset.wrapping_add(n as u64), data.len())].load(Relaxed);
-        let copy = (0..size).map(at).collect();
-        if !self.ring.is_aux_overwritten {
-            page.aux_tail.store(aux.offset.wrapping_add(aux.size), Release);
-        }
-        copy
+        taken(area.data(), aux, (!self.ring.is_aux_overwritten).then_some(&page.aux_tail))
     }
 }
 
-/// A copy of an area that is written over and over, up to `head`.
-fn snapshot(data: &[AtomicU8], head: u64) -> Vec<u8> {
-    let at = |n: usize| data[index(head.wrapping_add(n as u64), data.len())].load(Relaxed);
-    (0..data.len()).map(at).collect()
+/// A copy of the part of an AUX area that a record describes. Gives it back to the hardware by `tail`.
+fn taken(data: &[AtomicU8], aux: &Aux, tail: Option<&AtomicU64>) -> Vec<u8> {
+    let copy = copied(data, aux.offset, usize::try_from(aux.size).unwrap_or(0).min(data.len()));
+    if let Some(tail) = tail {
+        tail.store(aux.offset.wrapping_add(aux.size), Release);
+    }
+    copy
+}
+
+/// A copy of a part of an area that is written over and over.
+fn copied(data: &[AtomicU8], from: u64, size: usize) -> Vec<u8> {
+    (0..size).map(|n| data[index(from.wrapping_add(n as u64), data.len())].load(Relaxed)).collect()
 }
 
 impl Drop for Reader<'_> {
@@ -235,7 +236,17 @@ mod tests {
     #[test]
     fn a_snapshot_begins_with_the_oldest_byte() {
         let data = [4, 5, 2, 3].map(AtomicU8::new);
-        assert_eq!(snapshot(&data, 6), [2, 3, 4, 5], "two bytes of the second round are written");
-        assert_eq!(snapshot(&data, 4), [4, 5, 2, 3]);
+        assert_eq!(copied(&data, 6, 4), [2, 3, 4, 5], "two bytes of the second round are written");
+        assert_eq!(copied(&data, 4, 4), [4, 5, 2, 3]);
+    }
+
+    #[test]
+    fn what_was_read_of_an_aux_area_makes_room() {
+        let (data, tail) = ([4, 5, 2, 3].map(AtomicU8::new), AtomicU64::new(3));
+        let aux = Aux { offset: 3, size: 3, flags: 0 };
+        assert_eq!(taken(&data, &aux, None), [3, 4, 5]);
+        assert_eq!(tail.load(Relaxed), 3, "an area that is overwritten needs no room");
+        assert_eq!(taken(&data, &aux, Some(&tail)), [3, 4, 5]);
+        assert_eq!(tail.load(Relaxed), 6);
     }
 }

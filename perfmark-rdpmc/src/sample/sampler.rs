@@ -341,3 +341,39 @@ impl Sampler {
         Layout::of(&self.attr, format | if self.members.is_empty() { 0 } else { FORMAT_GROUP })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Hardware;
+    use crate::machine::Machine;
+    use crate::sys::PerfEventAttr;
+
+    /// What the kernel is asked for.
+    fn filled(change: impl Fn(Sampler) -> Sampler) -> PerfEventAttr {
+        let requests =
+            change(Sampler::new(Attr::new(Hardware::Cycles).user_reads(false))).attr.encode(&Machine::fixture("zen"));
+        requests.unwrap_or_else(|error| panic!("{error}"))[0].attr()
+    }
+
+    #[test]
+    fn every_method_sets_its_field() {
+        let branches = filled(|sampler| sampler.branches(Branches::ANY | Branches::USER));
+        assert_eq!((branches.sample_type, branches.branch_sample_type), (1 << 11, 0b1001));
+        let registers = filled(|sampler| sampler.user_registers(0b101).interrupt_registers(0b11));
+        assert_eq!((registers.sample_regs_user, registers.sample_regs_intr), (0b101, 0b11));
+        assert_eq!(filled(|sampler| sampler.user_stack(64)).sample_stack_user, 64);
+        let aux = filled(|sampler| sampler.aux_samples(4_096).aux_watermark(512).aux_output(true));
+        assert_eq!((aux.sample_type, aux.aux_sample_size, aux.aux_watermark), (1 << 20, 4_096, 512));
+        assert_eq!(aux.flags >> 31 & 1, 1);
+        for (action, bits) in [(AuxAction::StartPaused, 1), (AuxAction::Pause, 2), (AuxAction::Resume, 4)] {
+            assert_eq!(filled(|sampler| sampler.aux_action(action)).aux_action, bits);
+        }
+        let removed = filled(|sampler| sampler.sigtrap(7).inherit_thread(true).overwrite(true));
+        assert_eq!((removed.sig_data, removed.flags >> 35 & 0b111, removed.flags >> 27 & 1), (7, 0b111, 1));
+        assert_eq!(filled(|sampler| sampler.records(Records::TEXT_POKE)).flags >> 33 & 1, 1);
+        let frequency = filled(|sampler| sampler.frequency(99).wakeup_watermark(256).max_stack(5));
+        assert_eq!((frequency.sample_period, frequency.flags >> 10 & 1, frequency.flags >> 14 & 1), (99, 1, 1));
+        assert_eq!((frequency.wakeup_events, frequency.sample_max_stack), (256, 5));
+    }
+}

@@ -32,7 +32,7 @@ impl Memory {
 
     /// Where it starts.
     pub(crate) fn address(&self) -> usize {
-        self.start.as_ptr().addr()
+        self.start.as_ptr().expose_provenance()
     }
 
     /// Writes to each page.

@@ -1,7 +1,7 @@
 //! Samples of the CPU's clock by a user without permissions.
 
 use perfmark_rdpmc::clock::ticks;
-use perfmark_rdpmc::sample::{Body, Content, Mode, Ring, Sampler};
+use perfmark_rdpmc::sample::{Body, Clock, Content, Mode, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software, known_loop};
 
 use super::faults::{faults, touch};
@@ -50,6 +50,38 @@ pub(super) fn a_millisecond() {
     // One more, because the timer and the count use different clocks.
     assert!(samples <= count.value / PERIOD + switches + 1, "{samples} samples, {switches} switches: {count:?}");
     assert_eq!(count.lost.unwrap_or(0), 0);
+}
+
+pub(super) fn the_times_of_samples_are_of_the_clock_that_was_chosen() {
+    for (clock, id) in [
+        (Clock::Realtime, libc::CLOCK_REALTIME),
+        (Clock::Monotonic, libc::CLOCK_MONOTONIC),
+        (Clock::MonotonicRaw, libc::CLOCK_MONOTONIC_RAW),
+        (Clock::Boottime, libc::CLOCK_BOOTTIME),
+        (Clock::Tai, libc::CLOCK_TAI),
+    ] {
+        let now = || {
+            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: live memory.
+            assert_eq!(unsafe { libc::clock_gettime(id, &raw mut time) }, 0);
+            u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
+        };
+        let ring = open(&faults().content(Content::TIME).clock(clock));
+        let before = now();
+        let touched = touch(1);
+        let after = now();
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        let mut found = false;
+        while let Some(record) = reader.read() {
+            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+            if sample.address == Some(touched[0]) {
+                let time = record.origin.time.expect("requested");
+                assert!((before..=after).contains(&time), "{clock:?}: {time}, not from {before} to {after}");
+                found = true;
+            }
+        }
+        assert!(found, "{clock:?}");
+    }
 }
 
 pub(super) fn the_times_of_samples_are_between_the_ticks_around_them() {

@@ -208,6 +208,8 @@ pub(super) fn two_events_share_a_ring() {
 pub(super) fn the_samples_of_counters_go_to_a_ring() {
     let content = Content::IDENTIFIER | Content::ADDRESS;
     let (ring, faults) = (open(&Sampler::dummy().content(content)), faults().content(content));
+    // Another event, because of the limit of `Content::IDENTIFIER`.
+    let minor = Sampler::new(Attr::new(Software::MinorFaults)).content(content);
     let check = |result: Result<(), perfmark_rdpmc::Error>| result.unwrap_or_else(|error| panic!("{error}"));
     // The samples of an event for the pages that are touched now.
     let sampled = |id: u64| {
@@ -220,7 +222,7 @@ pub(super) fn the_samples_of_counters_go_to_a_ring() {
         }
         (all == touched, all.is_empty())
     };
-    let own = Counter::open(faults.attr()).unwrap_or_else(|error| panic!("{error}"));
+    let own = Counter::open(minor.attr()).unwrap_or_else(|error| panic!("{error}"));
     let of_thread = TargetCounter::open(faults.attr(), &Target::thread(gettid()));
     let of_thread = of_thread.unwrap_or_else(|error| panic!("{error}"));
     let ids = [own.id(), of_thread.id()].map(|id| id.unwrap_or_else(|error| panic!("{error}")));
@@ -246,16 +248,42 @@ pub(super) fn the_samples_of_counters_go_to_a_ring() {
 pub(super) fn a_ring_is_ready_after_as_many_samples_as_requested() {
     // More than the faults of the waiting itself, whose code and stack may not be mapped yet.
     const SAMPLES: u32 = 50;
-    let ring = open(&faults().wakeup_events(SAMPLES));
-    let idle = open(&Sampler::dummy());
-    let ready = || {
-        let ready = sample::wait(&[&idle, &ring], Some(Duration::ZERO)).unwrap_or_else(|error| panic!("{error}"));
-        ready.iter().map(|ready| (ready.ring, ready.is_ready, ready.has_ended)).collect::<Vec<_>>()
+    // A sample has a header and an address. The ring is ready after more bytes than requested.
+    for sampler in [faults().wakeup_events(SAMPLES), faults().wakeup_watermark(SAMPLES * 16 - 1)] {
+        let (ring, idle) = (open(&sampler), open(&Sampler::dummy()));
+        let ready = || {
+            let ready = sample::wait(&[&idle, &ring], Some(Duration::ZERO)).unwrap_or_else(|error| panic!("{error}"));
+            ready.iter().map(|ready| (ready.ring, ready.is_ready, ready.has_ended)).collect::<Vec<_>>()
+        };
+        assert_eq!(ready(), []);
+        touch(SAMPLES as usize);
+        assert_eq!(ready(), [(1, true, false)]);
+        assert_eq!(ready(), [], "until as many more");
+    }
+}
+
+pub(super) fn call_chains_leave_out_what_is_excluded() {
+    /// Smaller numbers are addresses (`PERF_CONTEXT_MAX`).
+    const CONTEXTS: u64 = (-4_095_i64).cast_unsigned();
+    let sampler = faults().content(Content::CALLCHAIN | Content::IP);
+    // The addresses in the call chain of a page fault, and its own.
+    let chain = |sampler: &Sampler| {
+        let (ring, touched) = (open(sampler), touch(1));
+        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        while let Some(record) = reader.read() {
+            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+            if sample.address == Some(touched[0]) {
+                let chain = sample.callchain.expect("requested").iter().filter(|&address| address < CONTEXTS);
+                return (chain.collect::<Vec<_>>(), sample.ip.expect("requested"));
+            }
+        }
+        panic!("no sample")
     };
-    assert_eq!(ready(), []);
-    touch(SAMPLES as usize);
-    assert_eq!(ready(), [(1, true, false)]);
-    assert_eq!(ready(), [], "until as many more");
+    let (whole, ip) = chain(&sampler.clone().exclude_callchain_kernel(true));
+    assert!(whole.len() > 1 && whole[0] == ip, "{whole:x?} at {ip:x}");
+    assert_eq!(chain(&sampler.clone().exclude_callchain_user(true)).0, [], "it happened in user mode");
+    let (first, ip) = chain(&sampler.max_stack(1));
+    assert_eq!(first, [ip]);
 }
 
 pub(super) fn an_event_loop_waits_for_a_rings_descriptor() {
@@ -308,7 +336,7 @@ pub(super) fn requests_change_what_is_sampled() {
     check("disable", ring.disable());
     assert_eq!(sampled(&touch(10)), 0);
     check("reset", ring.reset());
-    assert_eq!(ring.count().map(|count| count.value), Ok(0));
+    assert_eq!(ring.count().map(|count| (count.value, count.enabled > 0)), Ok((0, true)), "the times continue");
     let error = ring.refresh(0).expect_err("no limit");
     assert!(error.to_string().contains("without a limit if asked for 0 more samples"), "{error}");
     let error = ring.set_filter("address > 0").expect_err("it has no filters");

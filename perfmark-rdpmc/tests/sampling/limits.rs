@@ -41,6 +41,7 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     contains(&refused(&faults().aux_pages(1)), &["mmap failed with EOPNOTSUPP", "no AUX area"]);
     let stack = faults().user_stack(13);
     contains(&refused(&stack), &["EINVAL", "samples that contain USER_STACK", "change it or leave it out"]);
+    contains(&refused(&faults().content(Content::from_bits(1 << 62))), &["failed with EINVAL"]);
 }
 
 pub(super) fn what_requires_permission_is_named() {

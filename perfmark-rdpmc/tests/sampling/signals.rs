@@ -2,7 +2,7 @@
 
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
 
 use perfmark_rdpmc::sample::{Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software, Target};
@@ -13,6 +13,10 @@ use super::{gettid, open};
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 static THREAD: AtomicU64 = AtomicU64::new(0);
 static DATA: AtomicU64 = AtomicU64::new(0);
+static CODE: AtomicI32 = AtomicI32::new(0);
+
+/// `include/uapi/asm-generic/siginfo.h`.
+const POLL_HUP: i32 = 6;
 
 extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     /// The offset of `si_perf_data` in `siginfo_t` (`include/uapi/asm-generic/siginfo.h`).
@@ -20,6 +24,8 @@ extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::
     SIGNALS.fetch_add(1, Relaxed);
     THREAD.store(gettid().into(), Relaxed);
     // SAFETY: the kernel's structure is longer, and its fields are aligned.
+    CODE.store(unsafe { (*info).si_code }, Relaxed);
+    // SAFETY: as above.
     DATA.store(unsafe { info.byte_add(DATA_AT).cast::<u64>().read() }, Relaxed);
 }
 
@@ -59,6 +65,11 @@ pub(super) fn for_each_sample() {
     assert!(samples >= 50 && (1..=samples).contains(&signals), "{signals} {samples}");
     assert_eq!(THREAD.load(Relaxed), tid.into());
     assert!(ring.count().is_ok(), "the descriptor is still known as the event's");
+    drop(ring);
+    let ring = open(&Sampler::new(Attr::new(Software::PageFaults).disabled(true)).signal(libc::SIGUSR1));
+    ring.refresh(3).unwrap_or_else(|error| panic!("{error}"));
+    touch(10);
+    assert_eq!(CODE.load(Relaxed), POLL_HUP, "the signal for the last of three samples");
 }
 
 pub(super) fn before_the_next_instruction() {

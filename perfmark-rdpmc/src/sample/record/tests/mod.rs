@@ -171,11 +171,16 @@ fn switches() {
 
 #[test]
 fn kernel_code_and_control_groups() {
-    let symbol = Ksymbol { address: 0x1000, length: 64, kind: 1, flags: 1, name: b"bpf_prog_1" };
-    let bytes = written().u64(0x1000).u32(64).u16(1).u16(1).text("bpf_prog_1");
-    check!(17, 0, bytes, Body::Ksymbol(is) => assert_eq!(*is, symbol));
-    let event = BpfEvent { kind: 1, flags: 0, id: 9, tag: *b"12345678" };
-    check!(18, 0, written().u16(1).u16(0).u32(9).bytes(b"12345678"), Body::BpfEvent(is) => assert_eq!(*is, event));
+    for (kind, flags) in [(1, 1), (2, 0)] {
+        let symbol = Ksymbol { address: 0x1000, length: 64, kind, flags, name: b"bpf_prog_1" };
+        let bytes = written().u64(0x1000).u32(64).u16(kind).u16(flags).text("bpf_prog_1");
+        check!(17, 0, bytes, Body::Ksymbol(is) => assert_eq!(*is, symbol));
+    }
+    for kind in [1, 2] {
+        let event = BpfEvent { kind, flags: 0, id: 9, tag: *b"12345678" };
+        let bytes = written().u16(kind).u16(0).u32(9).bytes(b"12345678");
+        check!(18, 0, bytes, Body::BpfEvent(is) => assert_eq!(*is, event));
+    }
     let bytes = written().u64(6).text("/a/b");
     check!(19, 0, bytes, Body::Cgroup { id, path } => assert_eq!((*id, *path), (6, &b"/a/b"[..])));
     let poke = TextPoke { address: 0x1000, old: &[1, 2], new: &[3, 4, 5] };
@@ -184,11 +189,29 @@ fn kernel_code_and_control_groups() {
 }
 
 #[test]
+fn every_mode_of_the_processor_is_known() {
+    let modes =
+        [Mode::Unknown, Mode::Kernel, Mode::User, Mode::Hypervisor, Mode::GuestKernel, Mode::GuestUser, Mode::Unknown];
+    for (misc, mode) in (0..).zip(modes) {
+        let bytes = written().u64(1).as_record(13, misc | BIT_13);
+        assert_eq!(layout().records(&bytes).map(|record| record.mode).collect::<Vec<_>>(), [mode]);
+    }
+}
+
+#[test]
 fn traces() {
     let aux = Aux { offset: 0x1000, size: 64, flags: 0x101 };
     check!(11, 0, written().u64s([0x1000, 64, 0x101]), Body::Aux(is) => assert_eq!(*is, aux));
     check!(12, 0, written().u32(1).u32(2), Body::TraceStart(is) => assert_eq!(*is, ThreadId { pid: 1, tid: 2 }));
     check!(21, 0, written().u64(3), Body::AuxOutputHardwareId { hardware_id } => assert_eq!(*hardware_id, 3));
+}
+
+/// `PERF_AUX_FLAG_*`: truncated, overwritten, with gaps, collided; the format.
+#[test]
+fn flags_of_aux_data_are_kept() {
+    for flags in [1, 2, 4, 8, 0x100, 0xff00] {
+        check!(11, 0, written().u64s([0, 64, flags]), Body::Aux(is) => assert_eq!(is.flags, flags));
+    }
 }
 
 #[test]

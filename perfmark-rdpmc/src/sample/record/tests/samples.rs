@@ -80,7 +80,8 @@ fn a_sample_with_everything() {
         assert_eq!(source.to_string(), "OP_LOAD LVLNUM_L1 REMOTE_REMOTE");
         let flags = TransactionFlags::TRANSACTION | TransactionFlags::RETRY;
         assert_eq!(sample.transaction, Some(Transaction { flags, abort_code: 0x1234 }));
-        assert_eq!(sample.interrupt_registers.expect("requested").get(0), Some(0xd));
+        let interrupted = sample.interrupt_registers.expect("requested");
+        assert_eq!((registers.abi, interrupted.abi, interrupted.get(0)), (2, 1, Some(0xd)));
         assert_eq!((sample.physical_address, sample.cgroup), (Some(0x600), Some(8)));
         assert_eq!((sample.data_page_size, sample.code_page_size), (Some(4_096), Some(2_097_152)));
         assert_eq!(sample.aux, Some(&b"trace.me"[..]));
@@ -156,13 +157,39 @@ fn the_fields_of_a_data_source_have_the_headers_names() {
         (0x1f << 19, "SNOOP_NA SNOOP_NONE SNOOP_HIT SNOOP_MISS SNOOP_HITM"),
         (0x03 << 24, "LOCK_NA LOCK_LOCKED"),
         (0x7f << 26, "TLB_NA TLB_HIT TLB_MISS TLB_L1 TLB_L2 TLB_WK TLB_OS"),
-        (0x0c << 33, "LVLNUM_LFB"),
-        (0x0e << 33, "LVLNUM_PMEM"),
         (0x03 << 38, "SNOOPX_FWD SNOOPX_PEER"),
         (0x07 << 40, "BLK_NA BLK_DATA BLK_ADDR"),
-        (0x04 << 43, "HOPS_3"),
         (0, ""),
     ] {
         assert_eq!(DataSource::from(number).to_string(), names, "{number:#x}");
     }
+    let levels = "L1 L2 L3 L4 L2_MHB MSC - UNC CXL IO ANY_CACHE LFB RAM PMEM NA";
+    for (number, name) in (1_u64..).zip(levels.split(' ')) {
+        let name = if name == "-" { String::new() } else { format!("LVLNUM_{name}") };
+        assert_eq!(DataSource::from(number << 33).to_string(), name, "{number:#x}");
+    }
+    for hops in 1_u64..=4 {
+        assert_eq!(DataSource::from(hops << 43).to_string(), format!("HOPS_{}", hops - 1));
+    }
+    assert_eq!(DataSource::from(1 << 37 | 9 << 46), DataSource { is_remote: true, region: 9, ..DataSource::default() });
+}
+
+/// The 15 kinds of branches (`PERF_BR_*`), of which the last one stands for the newer kinds (`PERF_BR_NEW_*`).
+#[test]
+fn branches_of_every_kind_speculation_and_privilege_are_distinguished() {
+    let layout = Layout { content: Content::BRANCHES, ..Layout::default() };
+    let branch = |flags: u64| {
+        let record = written().u64s([1, 0x10, 0x20, flags]).as_record(9, 0);
+        let [record] = &layout.records(&record).collect::<Vec<_>>()[..] else { panic!("one") };
+        let Body::Sample(Sample { branches: Some(branches), .. }) = record.body else { panic!("{record:?}") };
+        branches.iter().next().expect("one")
+    };
+    for n in 0..15_u8 {
+        assert_eq!(branch(u64::from(n) << 20).kind, n);
+        assert_eq!(branch(15 << 20 | u64::from(n) << 26).kind, 16 + n);
+    }
+    assert_eq!([0, 1, 2, 3].map(|n| branch(n << 24).speculation), [0, 1, 2, 3]);
+    assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|n| branch(n << 30).privilege), [0, 1, 2, 3, 4, 5, 6]);
+    let all = branch(0b1100);
+    assert!(all.in_transaction && all.aborted && !all.mispredicted && !all.predicted);
 }
