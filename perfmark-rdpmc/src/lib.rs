@@ -62,7 +62,10 @@
 //!     Ok(group) => {
 //!         let before = group.read()?;
 //!         std::hint::black_box((0..1000u64).filter(|n| n.is_power_of_two()).count());
-//!         if let [Delta::Exact(misses), Delta::Exact(branches)] = group.read()?.since(&before)[..] {
+//!         let after = group.read()?;
+//!         // Less if other events used the counters for part of the time.
+//!         println!("counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
+//!         if let [Delta::Exact(misses), Delta::Exact(branches)] = after.since(&before)[..] {
 //!             println!("{:.1} % of the branches", 100.0 * misses as f64 / branches as f64);
 //!         }
 //!     }
@@ -192,6 +195,8 @@
 //! | overflow, `poll(2)`, signals | [`sample::wait`], [`sample::Sampler::signal`], `AsFd` of counters and rings |
 //! | `ioctl(2)` requests, `prctl(2)` | methods of [`Counter`], [`TargetCounter`], [`TargetGroup`] and [`sample::Ring`], [`disable_all_of_thread`] |
 //! | files in `/proc` and `/sys`, errors | [`Support`], [`Machine`], [`Error`] |
+//!
+//! `tests/manual.txt` lists these parts in detail, each with its test.
 //!
 //! # When an event cannot be counted
 //!
