@@ -222,9 +222,9 @@ impl Attr {
         self.field(field, others | if on { bits } else { 0 })
     }
 
-    /// For an event whose records are read from a ring; its readings contain more.
-    pub(crate) fn with_ring(self, more_to_read: u64) -> Self {
-        Self { has_ring: true, user_reads: false, read_format: self.read_format | more_to_read, ..self }
+    /// For an event whose records are read from a ring.
+    pub(crate) fn with_ring(self, read_format: u64) -> Self {
+        Self { has_ring: true, user_reads: false, read_format, ..self }
     }
 
     /// The event.

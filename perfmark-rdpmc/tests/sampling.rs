@@ -57,6 +57,9 @@ fn main() {
             }),
             trial("samples_contain_what_was_requested", || passes("contents")),
             trial("two_events_share_a_ring", faults::two_events_share_a_ring),
+            trial("the_counts_in_samples_contain_what_was_chosen", || {
+                faults::the_counts_in_samples_contain_what_was_chosen();
+            }),
             trial("the_samples_of_counters_go_to_a_ring", faults::the_samples_of_counters_go_to_a_ring),
             trial("a_ring_is_ready_after_as_many_samples_as_requested", || {
                 faults::a_ring_is_ready_after_as_many_samples_as_requested();

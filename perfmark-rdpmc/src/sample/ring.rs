@@ -12,7 +12,10 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
 use crate::source::{Count, Source};
-use crate::sys::{self, AuxMapping, Descriptor, FORMAT_LOST, IOC_ENABLE, PerfEventAttr, RingMapping};
+use crate::sys::{
+    self, AuxMapping, Descriptor, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
+    IOC_ENABLE, PerfEventAttr, RingMapping,
+};
 use crate::target::Target;
 
 /// An event that is sampled on one thread, and the ring to which the kernel writes its records.
@@ -306,6 +309,11 @@ impl Ring {
     }
 
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {
+        const CHECKED: u64 = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID;
+        if self.layout.read_format & CHECKED != CHECKED {
+            let why = "its readings were requested without both times and the id (Sampler::read_format)";
+            return Err(Error::refused(self.name.clone(), why));
+        }
         Source::sum(sources, self.layout.read_format).map_err(|refusal| refusal.explain("read", self.name.clone()))
     }
 }

@@ -1,6 +1,6 @@
 //! What is sampled, and what the kernel writes to the ring.
 
-use super::flags::{Branches, Content, Records};
+use super::flags::{Branches, Content, ReadFormat, Records};
 use super::parameters::{AuxAction, Clock, default_period};
 use super::record::Layout;
 use crate::attr::{Attr, Field};
@@ -8,8 +8,7 @@ use crate::event::{Event, Kind};
 use crate::sys::{
     COUNT_SW_BPF_OUTPUT, COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER,
     FLAG_FREQ, FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID,
-    FLAG_WATERMARK, FLAG_WRITE_BACKWARD, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED,
-    FORMAT_TOTAL_TIME_RUNNING, TYPE_SOFTWARE,
+    FLAG_WATERMARK, FLAG_WRITE_BACKWARD, FORMAT_GROUP, TYPE_SOFTWARE,
 };
 use crate::target::Target;
 
@@ -34,6 +33,7 @@ pub struct Sampler {
     /// Events whose counts are in each sample as well.
     pub(super) members: Vec<Attr>,
     pub(super) target: Target,
+    pub(super) read_format: ReadFormat,
     pub(super) pages: usize,
     pub(super) aux_pages: usize,
     pub(super) is_overwritten: bool,
@@ -103,6 +103,7 @@ impl Sampler {
             attr: attr.bits(Field::Flags, FLAG_SAMPLE_ID_ALL, true),
             members: Vec::new(),
             target: Target::default(),
+            read_format: ReadFormat::ALL.iter().fold(ReadFormat::default(), |all, &one| all | one),
             pages: 8,
             aux_pages: 0,
             is_overwritten: false,
@@ -216,6 +217,14 @@ impl Sampler {
     pub fn group(self, members: impl IntoIterator<Item = Attr>) -> Self {
         let members: Vec<Attr> = self.members.into_iter().chain(members).collect();
         Self { members, ..self }
+    }
+
+    /// What the [counts](Content::READ) in each sample contain; by default everything that there is. `GROUP` is set if,
+    /// and only if, there is a [group](Self::group). Without both times and `ID`, [`Ring::count`](super::Ring::count)
+    /// is an error.
+    #[must_use]
+    pub fn read_format(self, format: ReadFormat) -> Self {
+        Self { read_format: format, ..self }
     }
 
     /// Adds kinds of records to write besides samples.
@@ -337,8 +346,8 @@ impl Sampler {
     /// the lost samples, which [`Ring::layout`](super::Ring::layout) takes into account.
     #[must_use]
     pub fn layout(&self) -> Layout {
-        let format = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID | FORMAT_LOST;
-        Layout::of(&self.attr, format | if self.members.is_empty() { 0 } else { FORMAT_GROUP })
+        let group = if self.members.is_empty() { 0 } else { FORMAT_GROUP };
+        Layout::of(&self.attr, self.read_format.bits() & !FORMAT_GROUP | group)
     }
 }
 

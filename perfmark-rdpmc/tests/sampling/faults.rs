@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use perfmark_rdpmc::sample::{self, Body, Clock, Content, Ring, Sampler};
+use perfmark_rdpmc::sample::{self, Body, Clock, Content, ReadFormat, Ring, Sampler};
 use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Software, Target, TargetCounter};
 
 use super::process::{Memory, page_size};
@@ -203,6 +203,36 @@ pub(super) fn two_events_share_a_ring() {
     let other = clock.content(Content::TIME);
     let error = ring.add(&other).expect_err("its records are longer");
     assert!(error.to_string().contains("another layout"), "{error}");
+}
+
+pub(super) fn the_counts_in_samples_contain_what_was_chosen() {
+    for bits in 0..16 {
+        // The bits of groups are not consecutive with the others.
+        let format = ReadFormat::from_bits(bits & 0b111 | (bits & 0b1000) << 1);
+        let sampler = faults().content(Content::READ).read_format(format);
+        for (sampler, events) in [(sampler.clone(), 1), (sampler.group([Attr::new(Software::TaskClock)]), 2)] {
+            let ring = open(&sampler);
+            touch(3);
+            let id = ring.id().unwrap_or_else(|error| panic!("{error}"));
+            let chosen = |part| format.contains(part);
+            let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+            let mut last = 0;
+            while let Some(record) = reader.read() {
+                let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+                let values = sample.values.expect("requested");
+                assert_eq!(values.enabled.is_some(), chosen(ReadFormat::TOTAL_TIME_ENABLED), "{format:?}");
+                assert_eq!(values.running.is_some(), chosen(ReadFormat::TOTAL_TIME_RUNNING), "{format:?}");
+                let all: Vec<_> = values.iter().collect();
+                assert_eq!((all.len(), all[0].value), (events, last + 1), "{format:?}");
+                assert_eq!(all[0].id, chosen(ReadFormat::ID).then_some(id), "{format:?}");
+                // Linux before 6.0 does not have it.
+                assert!(all[0].lost.is_none_or(|lost| lost == 0 && chosen(ReadFormat::LOST)), "{format:?}");
+                last += 1;
+            }
+            assert!(last >= 3, "{last}");
+            assert_eq!(ring.count().is_ok(), bits & 0b111 == 0b111, "{format:?}");
+        }
+    }
 }
 
 pub(super) fn the_samples_of_counters_go_to_a_ring() {

@@ -36,8 +36,8 @@ impl Layout {
         }
     }
 
-    /// The same layout with readings that contain something else, for records that another program saved. Events of
-    /// this crate always have both times and the id in their readings, and the lost samples since linux 6.0.
+    /// The same layout with readings that contain something else, for records that another program saved.
+    /// [`Sampler::read_format`](super::super::Sampler::read_format) chooses it for events of this crate.
     ///
     /// ```
     /// use perfmark_rdpmc::sample::{Content, ReadFormat, Sampler};
