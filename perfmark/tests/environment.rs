@@ -7,15 +7,18 @@
 mod support;
 mod program;
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 #[cfg(unix)]
 use std::time::SystemTime;
 
 use perfmark::perfmark;
-use program::{SCENARIO, assert_code, ending, file, json, mark, scenario, scenario_of, text};
+use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, scenario_of, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -34,6 +37,8 @@ fn main() -> ExitCode {
         ("marks_that_the_filter_turns_off_are_reported", marks_that_the_filter_turns_off),
         ("an_invalid_filter_is_reported_and_all_marks_are_on", an_invalid_filter),
         ("a_misspelled_variable_is_reported_and_others_are_not", a_misspelled_variable),
+        #[cfg(target_os = "linux")]
+        ("variables_of_others_do_not_change_what_the_program_allocates", variables_of_others_are_not_copied),
         #[cfg(unix)]
         ("each_process_has_a_report_of_its_own", each_process_has_a_report_of_its_own),
         #[cfg(unix)]
@@ -62,6 +67,28 @@ fn main() -> ExitCode {
         ("another_users_link_in_a_shared_directory_is_not_followed", another_users_link_is_not_followed),
     ];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
+}
+
+/// Counts the bytes that the program has allocated.
+struct Counting;
+
+static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: forwards every call to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`.
+        unsafe { System.dealloc(memory, layout) }
+    }
 }
 
 #[perfmark(time)]
@@ -120,6 +147,7 @@ fn run_scenario(scenario: &str) {
     one();
     match scenario {
         "counts threads" => println!("{}", threads()),
+        "counts allocated bytes" => println!("{}", ALLOCATED.load(Relaxed)),
         "handles an interrupt" => handles_an_interrupt(),
         "ends dumps without a report" => {
             perfmark::disable_report();
@@ -300,6 +328,18 @@ fn a_misspelled_variable() {
         assert_eq!(printed.matches("not a setting").count(), 1, "{printed}");
         assert_eq!(printed.lines().filter(|line| line.starts_with("one ")).count(), marks, "{printed}");
     }
+}
+
+/// So two runs under `perfmark run --emulate` need not have the same variables.
+#[cfg(target_os = "linux")]
+fn variables_of_others_are_not_copied() {
+    let of_others = |count| (0..count).map(|n| (format!("VARIABLE_{n}"), "x".repeat(n))).collect::<Vec<_>>();
+    let allocated = [0, 100].map(|count| {
+        let mut command = command(&env::current_exe().expect("known"), "counts allocated bytes", &[]);
+        let output = command.envs(of_others(count)).output().expect("started");
+        text(&output.stdout).trim().parse::<usize>().expect("a number")
+    });
+    assert_eq!(allocated[0], allocated[1]);
 }
 
 fn read(path: &PathBuf) -> Value {

@@ -1,6 +1,8 @@
 //! Reads environment variables, and collects what is wrong with them.
 
 use std::env;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use std::ffi::{CStr, c_char};
 use std::ffi::{OsStr, OsString};
 
 /// The variables of perfmark.
@@ -74,23 +76,28 @@ pub(crate) fn assert_refused<R: std::fmt::Debug + PartialEq>(
 
 /// Whether any variable of perfmark's is set, even one that is wrong or unknown.
 pub(crate) fn has_any() -> bool {
-    !has_more_rights_than_its_caller() && variables().any(|(name, value)| is_perfmarks(&name, &value))
+    !names().is_empty()
 }
 
 /// Reports the variables whose names are similar to one of perfmark's, a sentence each. Other unknown variables may be
 /// the program's own, or settings of another version of perfmark.
 pub(crate) fn misspelled() -> Vec<String> {
-    if has_more_rights_than_its_caller() {
-        return Vec::new();
-    }
-    let set = variables().filter(|(name, value)| is_perfmarks(name, value));
-    let mut names: Vec<String> = set.filter_map(|(name, _)| name.into_string().ok()).collect();
+    let mut names = names();
     names.sort_unstable();
     let report = |name: &String| {
         let meant = meant(name)?;
         Some(format!("{name} is not a setting of this version of perfmark, and is ignored; did you mean {meant}?"))
     };
     names.iter().filter_map(report).collect()
+}
+
+/// The names of the variables of perfmark's that are set.
+fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    if !has_more_rights_than_its_caller() {
+        for_each_variable(|variable| names.extend(name_of_perfmarks(variable)));
+    }
+    names
 }
 
 /// The variable that a name which is none may mean.
@@ -112,10 +119,11 @@ pub(crate) fn instead(why: &str, what: &str) -> String {
     }
 }
 
-/// Whether the variable is one of perfmark's. One that is empty counts as not set.
-fn is_perfmarks(name: &OsStr, value: &OsStr) -> bool {
-    let rest = name.as_encoded_bytes().strip_prefix(b"PERFMARK");
-    rest.is_some_and(|rest| rest.first().is_none_or(|&next| next == b'_')) && !value.is_empty()
+/// The name in `NAME=VALUE`, if it is one of perfmark's. A variable that is empty counts as not set.
+fn name_of_perfmarks(variable: &[u8]) -> Option<String> {
+    let rest = variable.strip_prefix(b"PERFMARK").filter(|rest| matches!(rest, [b'=' | b'_', ..]))?;
+    let end = rest.iter().position(|&byte| byte == b'=').filter(|end| end + 1 < rest.len())?;
+    Some(String::from_utf8_lossy(&variable[..variable.len() - rest.len() + end]).into_owned())
 }
 
 impl Environment<'_> {
@@ -153,9 +161,34 @@ pub(crate) fn has_more_rights_than_its_caller() -> bool {
     false
 }
 
-/// All variables. A browser has none, and the standard library panics there.
-fn variables() -> impl Iterator<Item = (OsString, OsString)> {
-    (!cfg!(all(target_family = "wasm", target_os = "unknown"))).then(env::vars_os).into_iter().flatten()
+/// Calls a function with each variable, as `NAME=VALUE`. It copies none, so the program's later allocations have the
+/// same addresses in any environment.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+#[allow(unsafe_code, reason = "reads the list of libc")]
+fn for_each_variable(mut call: impl FnMut(&[u8])) {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    // SAFETY: environ(7): null, or a list that ends with null, of strings that end with zero. perfmark reads it when
+    // the program, or the library that contains it, is loaded. As for getenv(3), no other thread may change it then,
+    // which `env::set_var` requires of its callers, too.
+    unsafe {
+        let mut next = environ;
+        while !next.is_null() && !(*next).is_null() {
+            call(CStr::from_ptr(*next).to_bytes());
+            next = next.add(1);
+        }
+    }
+}
+
+/// The same elsewhere. A browser has no variables, and the standard library panics there.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn for_each_variable(mut call: impl FnMut(&[u8])) {
+    if !cfg!(all(target_family = "wasm", target_os = "unknown")) {
+        for (name, value) in env::vars_os() {
+            call(&[name.as_encoded_bytes(), value.as_encoded_bytes()].join(&b'='));
+        }
+    }
 }
 
 /// The value that `choices` gives to a name. The first one is the default.
@@ -175,7 +208,7 @@ pub(crate) fn choice<T: Copy>(value: &OsStr, choices: &[(&str, T)]) -> Result<T,
 
 #[cfg(test)]
 mod tests {
-    use super::{is_perfmarks, meant};
+    use super::{meant, name_of_perfmarks};
 
     #[test]
     fn a_misspelled_variable_is_recognized_and_other_unknown_ones_are_not() {
@@ -198,12 +231,15 @@ mod tests {
 
     #[test]
     fn wrong_and_unknown_variables_are_perfmarks_but_not_empty_ones() {
-        let is_perfmarks = |name: &str, value: &str| is_perfmarks(name.as_ref(), value.as_ref());
-        for (name, value) in [("PERFMARK", "on"), ("PERFMARK_EVENTS", "cycels"), ("PERFMARK_OUPUT", "report")] {
-            assert!(is_perfmarks(name, value), "{name}={value}");
+        for (variable, name) in [
+            ("PERFMARK=on", "PERFMARK"),
+            ("PERFMARK_EVENTS=cycels", "PERFMARK_EVENTS"),
+            ("PERFMARK_OUPUT=a=b", "PERFMARK_OUPUT"),
+        ] {
+            assert_eq!(name_of_perfmarks(variable.as_bytes()).as_deref(), Some(name));
         }
-        for (name, value) in [("PERFMARK", ""), ("PERFMARK_EVENTS", ""), ("PERFMARKS", "5"), ("MY_PERFMARK", "on")] {
-            assert!(!is_perfmarks(name, value), "{name}={value}");
+        for variable in ["PERFMARK=", "PERFMARK_EVENTS=", "PERFMARKS=5", "MY_PERFMARK=on", "PERFMARK", ""] {
+            assert_eq!(name_of_perfmarks(variable.as_bytes()), None, "{variable}");
         }
     }
 }
