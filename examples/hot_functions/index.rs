@@ -1,6 +1,7 @@
 //! An index of words and their locations.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::io::{self, ErrorKind};
 use std::panic::resume_unwind;
 use std::thread::{self, Builder};
@@ -23,8 +24,9 @@ pub(crate) struct Index {
     pub(crate) texts: usize,
     pub(crate) lines: usize,
     pub(crate) errors: Vec<String>,
-    /// The locations of each term, ascending and without duplicates.
-    locations: HashMap<String, Vec<Location>>,
+    /// The locations of each term, ascending and without duplicates. Its hashes have no random seed, so that each run
+    /// executes the same instructions.
+    locations: HashMap<String, Vec<Location>, BuildHasherDefault<DefaultHasher>>,
     /// The number of terms in each file, or 0 if it is not text.
     lengths: Vec<usize>,
     /// The number of terms in all files.
@@ -33,16 +35,19 @@ pub(crate) struct Index {
 
 impl Index {
     /// Builds the index on two threads, each of which indexes about half of the bytes.
+    ///
+    /// The second one begins when the first one has ended. Threads at the same time would get other memory from the
+    /// allocator in each run, and execute a few more or fewer instructions.
     pub(crate) fn build(files: &[File]) -> io::Result<Self> {
         let numbered: Vec<(u32, &File)> = (0..).zip(files).collect();
         let (left, right) = numbered.split_at(middle(files));
-        let [left, right] = thread::scope(|scope| {
-            let spawn = |half| Builder::new().spawn_scoped(scope, move || Self::of(half));
-            let threads = [spawn(left)?, spawn(right)?];
-            let halves = threads.map(|thread| thread.join().unwrap_or_else(|e| resume_unwind(e)));
-            Ok::<_, io::Error>(halves)
-        })?;
-        Ok(left.merge(right))
+        let of = |half| {
+            thread::scope(|scope| {
+                let thread = Builder::new().spawn_scoped(scope, || Self::of(half))?;
+                Ok::<_, io::Error>(thread.join().unwrap_or_else(|e| resume_unwind(e)))
+            })
+        };
+        Ok(of(left)?.merge(of(right)?))
     }
 
     fn of(files: &[(u32, &File)]) -> Self {

@@ -6,12 +6,15 @@ use std::future;
 use std::hint::black_box;
 use std::mem;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use perfmark::{Mark, Read, Snapshot, Values, perfmark};
+use perfmark::{Mark, Node, Read, Snapshot, Values, perfmark};
 use perfmark_rdpmc::known_loop;
 
 use super::command::{assert_contains, is_empty, perfmark, running, this_program};
@@ -29,6 +32,10 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("emulated_branches_loads_and_stores_are_exact", branches_loads_and_stores_are_exact),
     ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
     ("two_emulated_runs_give_the_same_report", two_runs_give_the_same_report),
+    ("two_emulated_runs_of_hot_functions_differ_in_time_only", two_runs_of_hot_functions_differ_in_time_only),
+    ("an_emulated_string_instruction_counts_once_for_each_element", a_string_instruction_counts_each_element),
+    ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
+    ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
@@ -219,6 +226,77 @@ fn accesses(turns: u64) {
 const PER_TURN: [(&str, u64); 4] =
     [("instructions", 2), ("branches", 1), ("L1-dcache-loads", 0), ("L1-dcache-stores", 0)];
 
+#[perfmark(instructions)]
+fn moves_few() {
+    move_bytes(FEW);
+}
+
+#[perfmark(instructions)]
+fn moves_many() {
+    move_bytes(MANY);
+}
+
+/// Moves bytes by one string instruction.
+#[cfg(target_arch = "x86_64")]
+fn move_bytes(count: u64) {
+    let (from, mut to) = ([7_u8; MANY as usize], [0_u8; MANY as usize]);
+    // SAFETY: both have `MANY` bytes.
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") count => _,
+            inout("rsi") from.as_ptr() => _,
+            inout("rdi") to.as_mut_ptr() => _,
+        );
+    }
+    assert_eq!(to.iter().filter(|&&byte| byte == 7).count() as u64, count);
+}
+
+/// There is no such instruction, but a loop that executes one for each element.
+#[cfg(not(target_arch = "x86_64"))]
+fn move_bytes(count: u64) {
+    known_loop(count / 2);
+}
+
+/// How many turns the loop of a signal handler makes.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+#[perfmark(instructions)]
+fn in_handler() {
+    black_box(known_loop(TURNS.load(Relaxed)));
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+extern "C" fn handle(_signal: libc::c_int) {
+    in_handler();
+}
+
+/// Aligns the stack, because QEMU 7.2 does not.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+extern "C" fn handle(_signal: libc::c_int) {
+    extern "C" fn aligned() {
+        in_handler();
+    }
+    std::arch::naked_asm!("push rbp", "mov rbp, rsp", "and rsp, -16", "call {}", "leave", "ret", sym aligned)
+}
+
+#[perfmark(instructions)]
+fn interrupted_short() {
+    interrupt(FEW);
+}
+
+#[perfmark(instructions)]
+fn interrupted_long() {
+    interrupt(MANY);
+}
+
+fn interrupt(turns: u64) {
+    TURNS.store(turns, Relaxed);
+    // SAFETY: the handler is installed.
+    unsafe { libc::raise(libc::SIGUSR1) };
+}
+
 /// What `measure` counts in a loop.
 fn measured(turns: u64) -> u64 {
     let measured = perfmark::measure(&["instructions"], || known_loop(turns)).expect("counted");
@@ -246,6 +324,12 @@ pub(super) fn run(scenario: &str) -> ExitCode {
             // A thread that starts a thread.
             let of_thread = move || thread::spawn(move || all.iter().for_each(|call| call())).join();
             thread::spawn(of_thread).join().expect("ended").expect("ended");
+        }
+        "string instructions" => (0..3).for_each(|_| [moves_few, moves_many].iter().for_each(|call| call())),
+        "signals" => {
+            // SAFETY: the handler calls a mark, which any handler may.
+            unsafe { libc::signal(libc::SIGUSR1, handle as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+            (0..3).for_each(|_| [interrupted_short, interrupted_long].iter().for_each(|call| call()));
         }
         "threads and processes" => {
             (0..3).for_each(|_| thread::spawn(call_loops).join().expect("ended"));
@@ -297,6 +381,10 @@ fn values<'a>(mark: &'a Mark, event: &str) -> &'a Values {
 
 fn least(values: &Values) -> u64 {
     values.min.expect("counted")
+}
+
+fn self_sum(values: &Values) -> i64 {
+    values.self_sum.expect("complete")
 }
 
 /// Checks that the calls of each loop differ from those of the others by what the loops execute. A mark's first call on
@@ -375,6 +463,118 @@ fn threads_and_processes_count_for_themselves() {
 fn two_runs_give_the_same_report() {
     let marks = || emulated("twice", "threads and processes").marks;
     assert_eq!(marks(), marks());
+}
+
+/// Whether tests that build programs run.
+fn is_full() -> bool {
+    let is_full = env::var_os("PERFMARK_TEST_FULL").is_some();
+    if !is_full {
+        println!("skipped: it builds a program; PERFMARK_TEST_FULL=1 runs it");
+    }
+    is_full
+}
+
+fn build(folder: &Path, arguments: &[&str], flags: &str) {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "-q", "--offline"]).args(arguments).current_dir(folder);
+    let output = command.env("CARGO_TARGET_DIR", target()).env("RUSTFLAGS", flags).output().expect("started");
+    assert_code(&output, 0);
+}
+
+/// A folder for such builds, apart from other ones with other flags.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated")
+}
+
+/// The report of a program in the emulator.
+fn emulated_program(program: &Path, arguments: &[&str]) -> Snapshot {
+    let file = Folder::new(&format!("cli-emulated-{}", program.file_name().expect("named").display()));
+    let report = file.0.join("report.json");
+    let mut command = perfmark(&["run", "--emulate", "--format", "json", "--output"]);
+    command.arg(&report).arg("--").arg(program).args(arguments);
+    assert_code(&command.env("PERFMARK_CALL_GRAPH", "on").output().expect("started"), 0);
+    serde_json::from_slice(&fs::read(report).expect("written")).expect("a report")
+}
+
+fn two_runs_of_hot_functions_differ_in_time_only() {
+    if !is_full() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    build(&root, &["-p", "examples", "--example", "hot_functions"], "");
+    let (program, input) = (target().join("debug/examples/hot_functions"), root.join("perfmark-macros/src"));
+    let run = || {
+        let mut report = emulated_program(&program, &[input.to_str().expect("UTF-8")]);
+        assert_eq!(report.threads, 3);
+        for mark in &mut report.marks {
+            mark.values.retain(|values| values.event == "instructions");
+            mark.overhead_ns = None;
+        }
+        report.marks.sort_by(|a, b| a.name.cmp(&b.name));
+        report
+    };
+    let (report, other) = (run(), run());
+    assert_eq!(report.marks, other.marks);
+    assert_eq!(report.events, other.events);
+    // What each path counts inside the marks that it calls, and in itself, is all that it counts.
+    let counts = |node: &Node| {
+        let counted = node.values.iter().find(|values| values.event == "instructions");
+        counted.map_or((0, 0), |counted| (counted.sum, counted.self_sum.expect("complete")))
+    };
+    for (n, node) in report.call_graph.iter().enumerate() {
+        let inside = report.call_graph.iter().filter(|inner| inner.parent == Some(n));
+        let (all, own) = counts(node);
+        assert_eq!(all, own + inside.map(|inner| counts(inner).0).sum::<i64>(), "{node:?}");
+    }
+    assert!(report.call_graph.iter().any(|node| node.parent.is_some()));
+}
+
+fn a_string_instruction_counts_each_element() {
+    let report = emulated("string", "string instructions");
+    let [few, many] = ["moves_few", "moves_many"].map(|name| least(instructions(mark(&report, name))));
+    assert_eq!(many - few, MANY - FEW);
+}
+
+fn a_signal_handler_counts() {
+    let report = emulated("signals", "signals");
+    let of = |name| instructions(mark(&report, name));
+    assert_eq!(of("in_handler").measured, 6);
+    let [short, long] = ["interrupted_short", "interrupted_long"].map(of);
+    assert_eq!(least(long) - least(short), 2 * (MANY - FEW));
+    // It is not part of their self.
+    let inside = short.sum + long.sum - self_sum(short) - self_sum(long);
+    assert_eq!(inside, of("in_handler").sum);
+}
+
+fn programs_may_be_static() {
+    if !is_full() {
+        return;
+    }
+    let folder = Folder::new("cli-emulated-static");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    fs::copy(format!("{root}/Cargo.lock"), folder.0.join("Cargo.lock")).expect("copied");
+    let package = "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n";
+    let [marks, counters] =
+        ["perfmark", "perfmark-rdpmc"].map(|name| format!("{name} = {{ path = '{root}/{name}' }}\n"));
+    folder.file("Cargo.toml", format!("{package}{marks}{counters}"));
+    fs::create_dir(folder.0.join("src")).expect("made");
+    let function =
+        |name, turns| format!("#[perfmark::perfmark(instructions)] fn {name}() {{ known_loop({turns}); }}\n");
+    let main = "fn main() { (0..3).for_each(|_| { few(); many() }) }\n";
+    let functions = [function("few", FEW), function("many", MANY)].concat();
+    folder.file("src/main.rs", format!("use perfmark_rdpmc::known_loop;\n{functions}{main}"));
+    // So that Cargo builds macros without these flags.
+    let machine = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    for flags in [
+        "-C target-feature=+crt-static",
+        "-C target-feature=+crt-static -C relocation-model=static",
+        "-C relocation-model=static",
+    ] {
+        build(&folder.0, &["--target", &machine], flags);
+        let report = emulated_program(&target().join(&machine).join("debug/small"), &[]);
+        let [few, many] = ["few", "many"].map(|name| least(instructions(mark(&report, name))));
+        assert_eq!(many - few, 2 * (MANY - FEW), "{flags}");
+    }
 }
 
 fn a_started_program_says_why() {
