@@ -62,7 +62,7 @@ impl Sampler {
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy. If locked
     /// memory is spent, it has the number of rings that fit.
     pub fn open(&self) -> Result<Ring, Error> {
-        self.open_with("use fewer pages")
+        self.open_with(if self.pages > 1 { "use fewer pages" } else { "open fewer rings" })
     }
 
     /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring.

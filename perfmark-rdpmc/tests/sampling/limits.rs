@@ -87,15 +87,17 @@ pub(super) fn locked_memory() {
     let memory: LockedMemory = support().locked_memory;
     let fit = memory.rings(PAGES as u64).expect("limited");
     let sampler = Sampler::dummy().pages(PAGES);
-    let (mut rings, mut refusal) = (Vec::<Ring>::new(), None);
-    while refusal.is_none() {
+    let until_refused = |sampler: &Sampler, rings: &mut Vec<Ring>| loop {
         match sampler.open() {
             Ok(ring) => rings.push(ring),
-            Err(error) => refusal = Some(error.to_string()),
+            Err(error) => break error.to_string(),
         }
-    }
+    };
+    let mut rings = Vec::new();
+    let refusal = until_refused(&sampler, &mut rings);
     let said = format!("may map {fit} such rings");
-    contains(&refusal.expect("there is one"), &["mmap failed with EPERM", "for a ring of 2 pages", &said, "ulimit -l"]);
+    let less = "; use fewer pages, or raise";
+    contains(&refusal, &["mmap failed with EPERM", "for a ring of 2 pages", &said, less, "ulimit -l"]);
     assert_eq!(rings.len() as u64, fit);
     let refusal = OffCpu::open().expect_err("no memory is left").to_string();
     contains(
@@ -104,4 +106,6 @@ pub(super) fn locked_memory() {
     );
     rings.pop();
     rings.push(open(&sampler));
+    let refusal = until_refused(&Sampler::dummy().pages(1), &mut rings);
+    contains(&refusal, &["for a ring of one page", "; open fewer rings, or raise"]);
 }
