@@ -30,6 +30,7 @@ mod linux {
 
     use perfmark::perfmark;
 
+    use crate::program::machine::{self, NOBODY, ParanoidLevel};
     use crate::program::{self, SCENARIO, assert_code, text};
     use crate::{seccomp, support};
 
@@ -97,7 +98,6 @@ mod linux {
 
     /// Gives up root's rights.
     fn become_nobody() {
-        const NOBODY: libc::uid_t = 65_534;
         // SAFETY: it takes no pointers. The program has one thread.
         unsafe { libc::setuid(NOBODY) };
     }
@@ -138,8 +138,8 @@ mod linux {
 
     const SAMPLED: (&str, &str) = ("PERFMARK_SAMPLE", "99");
 
-    /// The table of a scenario, without line breaks. `None` if nothing can be sampled here, whose reason is printed.
-    fn table(scenario: &str, variables: &[(&str, &str)]) -> Option<String> {
+    /// What a scenario prints, and its table without line breaks. `None` if nothing can be sampled here, whose reason is printed.
+    fn output(scenario: &str, variables: &[(&str, &str)]) -> Option<[String; 2]> {
         /// Why nothing can be sampled here. Tests run at the same time.
         static MISSING: LazyLock<Option<String>> =
             LazyLock::new(|| perfmark::Sampling::new().start().err().map(|why| why.to_string()));
@@ -152,7 +152,11 @@ mod linux {
         print!("{}", text(&output.stdout));
         let table = text(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
         println!("{table}");
-        Some(table)
+        Some([text(&output.stdout).to_owned(), table])
+    }
+
+    fn table(scenario: &str, variables: &[(&str, &str)]) -> Option<String> {
+        output(scenario, variables).map(|[_, table]| table)
     }
 
     /// Checks that a table has these words.
@@ -176,7 +180,7 @@ mod linux {
 
     fn no_locked_memory() {
         // SAFETY: it takes no arguments.
-        if unsafe { libc::geteuid() } == 0 && !lets_users_count() {
+        if unsafe { libc::geteuid() } == 0 && !machine::lets_users_count() {
             return println!("skipped: kernel.perf_event_paranoid lets only root count");
         }
         // Each ring takes 129 pages.
@@ -189,31 +193,21 @@ mod linux {
         assert_says(&table, "RLIMIT_MEMLOCK");
     }
 
-    const PARANOID: &str = "/proc/sys/kernel/perf_event_paranoid";
-
-    fn lets_users_count() -> bool {
-        fs::read_to_string(PARANOID).is_ok_and(|level| level.trim().parse().is_ok_and(|level: i32| level <= 2))
-    }
-
     fn paranoid() {
-        const MAY_CHANGE: &str = "PERFMARK_TEST_MAY_CHANGE_SYSCTLS";
-        if env::var_os(MAY_CHANGE).is_none() {
-            return println!("skipped: {MAY_CHANGE} is not set, which lets tests change settings of the machine");
+        if let Some(why) = machine::missing() {
+            return println!("skipped: {why}");
         }
-        let before = fs::read_to_string(PARANOID).expect("there");
-        fs::write(PARANOID, "3").expect("root's");
-        let table = table("nobody", &[SAMPLED]);
-        fs::write(PARANOID, before).expect("root's");
-        let Some(table) = table else { return };
+        let level = ParanoidLevel::new("3");
+        let Some(table) = table("nobody", &[SAMPLED]) else { return };
+        drop(level);
         assert_says(&table, "PERFMARK_SAMPLE has no effect: ");
         assert_says(&table, "kernel.perf_event_paranoid is 3");
     }
 
     fn executed() {
-        let Some(table) = table("executes", &[SAMPLED]) else { return };
+        let Some([printed, table]) = output("executes", &[SAMPLED]) else { return };
         assert_says(&table, ", 99 a second");
         assert!(!table.contains("could not be sampled"), "{table}");
-        let output = program::scenario("executes", &[SAMPLED]);
-        assert_eq!(text(&output.stdout), "0 events\n", "what was open before is closed");
+        assert_eq!(printed, "0 events\n", "what was open before is closed");
     }
 }

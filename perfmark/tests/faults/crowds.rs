@@ -7,7 +7,8 @@ use std::{env, fs};
 use perfmark::{Snapshot, perfmark};
 
 use crate::ledger::{Function, assert_descriptors, count, descriptors, ledger};
-use crate::{CALLS, contexts, machine, on_threads, work};
+use crate::program::machine;
+use crate::{CALLS, contexts, on_threads, work};
 
 pub(crate) const FULL: &str = "PERFMARK_TEST_FULL";
 

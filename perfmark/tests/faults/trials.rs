@@ -18,8 +18,9 @@ use libtest_mimic::{Failed, Trial};
 use crate::crowds::FULL;
 use crate::endings::{ENDINGS, Ending};
 use crate::ledger::{FOLDER, Leaves, Ledger, read};
+use crate::program::machine::{self, ParanoidLevel};
 use crate::program::{SCENARIO, text};
-use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, machine, support, versions};
+use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, support, versions};
 
 /// Time, and four events that every machine has and that are read by read(2).
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
@@ -76,8 +77,11 @@ fn a_thousand_threads_with_counters() {
     if let Some(why) = machine::missing() {
         return println!("skipped: {why}");
     }
-    changing_the_machine(|| machine::at_level("2", || try_out(crowd, &ENDINGS[0], COUNTERS)))
-        .unwrap_or_else(|why| panic!("{why}"));
+    changing_the_machine(|| {
+        let _level = ParanoidLevel::new("2");
+        try_out(crowd, &ENDINGS[0], COUNTERS)
+    })
+    .unwrap_or_else(|why| panic!("{why}"));
 }
 
 fn try_out(fault: &Fault, ending: &Ending, events: &str) -> Result<(), String> {

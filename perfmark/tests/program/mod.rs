@@ -11,6 +11,8 @@ use std::thread;
 use serde_json::Value;
 
 #[cfg(target_os = "linux")]
+pub(crate) mod machine;
+#[cfg(target_os = "linux")]
 pub(crate) mod threads;
 
 /// The scenario of a program that has one.
