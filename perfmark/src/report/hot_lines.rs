@@ -185,12 +185,17 @@ impl<'a> HotLines<'a> {
 
     /// The place; and whether there is nothing to mark, and in which mark or thread the function was executed.
     fn place_of_function(&self, function: &HotFunction) -> (String, String) {
-        let around = format!(", {}", function.around(&self.marks));
+        let around = format!(", {}", self.around(function));
         match (self.place(&function.frame), function.can_be_marked) {
             (place, true) => (place.unwrap_or_default(), around),
             (Some(place), false) => (place, format!(", {NO_CALLER}{around}")),
             (None, false) => (NO_CALLER.to_owned(), around),
         }
+    }
+
+    /// The mark or the threads that the function was executed in.
+    pub(super) fn around(&self, function: &HotFunction) -> String {
+        function.around(&self.marks)
     }
 
     /// Source file and line, which the compiler does not know of all code: it merges instructions of several lines.
@@ -338,7 +343,8 @@ mod tests {
             let libc = samples.frames.iter().position(|frame| frame.function.starts_with("__mem")).expect("a frame");
             samples.locations[stack[0]].frames = vec![libc];
             let path = samples.paths.iter_mut().find(|path| path.marks == [1, 0]).expect("a path");
-            (path.samples, path.stacks) = (20, vec![SampledStack { locations: stack, samples: 20 }]);
+            (path.samples, path.stacks) =
+                (20, vec![SampledStack { locations: stack, samples: 20, ..SampledStack::default() }]);
             lines(&snapshot, "parse_line")
         };
         let outermost = "100 % ± 4  … src/words.rs:77 in wordcount::words::load";
@@ -347,7 +353,9 @@ mod tests {
         assert_eq!(further, [outermost.replace(":77", ":90").replace("load", "fill")]);
         let executed = ["100 % ± 4  __memmove_avx_unaligned"];
         assert_eq!(with_callers(&[("wordcount::run", 21)]), executed, "the caller's mark");
-        assert_eq!(with_callers(&[("std::rt::lang_start_internal", 9)]), executed);
+        for runtime in ["std::rt::lang_start_internal", "wordcount::main::{closure#0}"] {
+            assert_eq!(with_callers(&[(runtime, 9)]), executed, "{runtime}");
+        }
     }
 
     #[test]

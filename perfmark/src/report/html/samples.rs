@@ -86,12 +86,11 @@ impl Sampling {
 
 /// The functions to mark next, of those outside of marks.
 fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<Outside> {
-    let marks = snapshot.names();
     let outside = |function: HotFunction| Outside {
         name: name(&function.frame),
         place: names.place(&function.frame).unwrap_or_default(),
         samples: function.samples,
-        around: function.around(&marks),
+        around: names.around(&function),
         is_own: function.can_be_marked,
     };
     functions_to_show(snapshot, samples).into_iter().map(outside).collect()

@@ -167,7 +167,7 @@ struct Kind {
 
 impl Kind {
     fn of(frame: &Frame) -> Self {
-        Self { can_be_marked: can_be_marked(frame), is_runtime: is_runtime(&bare(&readable(&frame.function))) }
+        Self { can_be_marked: can_be_marked(frame), is_runtime: is_runtime(frame) }
     }
 }
 
@@ -202,12 +202,13 @@ fn can_be_marked(frame: &Frame) -> bool {
 }
 
 /// Whether it is `main`, or a function that runs it, or that runs a thread.
-pub(super) fn is_runtime(name: &str) -> bool {
+pub(super) fn is_runtime(frame: &Frame) -> bool {
     const PARTS: [&str; 5] = ["std::rt::", "std::sys::backtrace::__rust_", "_start", "__libc_start", "__libc_csu"];
     const NAMES: [&str; 7] = ["_init", "_fini", "start_thread", "clone", "clone3", "__clone", "__clone3"];
+    let name = bare(&readable(&frame.function));
     // `main` of a crate; a module may have a function of that name.
-    end(name, 1) == "main" && starts(name).len() <= 2
-        || NAMES.contains(&name)
+    end(&name, 1) == "main" && starts(&name).len() <= 2
+        || NAMES.contains(&&*name)
         || PARTS.iter().any(|part| name.starts_with(part))
 }
 

@@ -124,7 +124,7 @@ impl<'a> SamplesByMark<'a> {
         let caller = stack.path.marks.iter().rev().nth(1);
         let is_beyond = stack.path.marks.is_empty()
             || caller.is_some_and(|&caller| self.marked.own_frame(caller, &stack.frames).is_some())
-            || stack.frames.last().and_then(|at| at.frame).is_some_and(|frame| is_runtime(&frame.function));
+            || stack.frames.last().and_then(|at| at.frame).is_some_and(is_runtime);
         stack.frames.iter().rposition(|at| at.frame.is_some() && (!is_beyond || at.depth == 0))
     }
 
