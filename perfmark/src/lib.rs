@@ -64,8 +64,8 @@
 //!   The default is `off`.
 //! - `PERFMARK_SAMPLE`: samples all threads from the first call of a mark on: `99` takes 99 samples a second of each
 //!   thread's CPU time, `cycles:1000003` one for each 1,000,003 cycles, and `99,page_faults:101` both kinds
-//!   (`Sampling`). `99,stack=2048`, `stack=fp` and `stack=off` set how callers are found (`Stacks`). It requires the
-//!   feature `sampling`. The default is `off`.
+//!   (`Sampling`). `99,stack=2048`, `stack=fp` and `stack=off` set how callers are found (`Stacks`). `99,timestamps`
+//!   also records when samples are taken. It requires the feature `sampling`. The default is `off`.
 //! - `PERFMARK_SOURCES`: `embed` writes the source text around hot lines into the JSON report, so that
 //!   `perfmark report` shows it on a machine without the sources (`Report::embed_sources`). The default is `read`: only
 //!   formats for people have the text, of sources that are on the machine that writes the report.
@@ -174,7 +174,7 @@ pub use snapshot::symbols;
 #[cfg(feature = "std")]
 pub use snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampledPath, SampledStack, Samples,
-    Snapshot, SourceText, Thread, Unit, Values, text,
+    Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
 };
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.

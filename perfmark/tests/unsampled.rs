@@ -138,7 +138,8 @@ mod linux {
 
     const SAMPLED: (&str, &str) = ("PERFMARK_SAMPLE", "99");
 
-    /// What a scenario prints, and its table without line breaks. `None` if nothing can be sampled here, whose reason is printed.
+    /// What a scenario prints, and its table without line breaks. `None` if nothing can be sampled here, whose reason
+    /// is printed.
     fn output(scenario: &str, variables: &[(&str, &str)]) -> Option<[String; 2]> {
         /// Why nothing can be sampled here. Tests run at the same time.
         static MISSING: LazyLock<Option<String>> =

@@ -1,28 +1,36 @@
-//! The processed format of the Firefox Profiler, with a thread for each event and rate.
-//!
-//! Samples have no time. They follow each other at the sampling interval, those with the same marks together.
+//! The processed format of the Firefox Profiler. Samples with times are on a timeline of their threads, where marks are
+//! markers. Other samples are in a thread for each event and rate: they follow each other at the sampling interval,
+//! those with the same marks together.
 
 use std::collections::BTreeMap;
+use std::mem;
 
 use fxprof_processed_profile::{
-    CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ProcessHandle, Profile, ReferenceTimestamp,
-    SamplingInterval, Timestamp, WeightType,
+    CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, MarkerFieldFlags, MarkerFieldFormat,
+    MarkerLocations, MarkerTiming, ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval, StaticSchemaMarker,
+    StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
 };
 use perfmark::text::sanitize;
 use perfmark::{Samples, Snapshot};
 
-use super::stacks::Sampled;
+use super::stacks::{Sampled, Stack};
 
 pub(super) fn render(snapshot: &Snapshot, sampled: &[Sampled<'_>]) -> Result<Vec<u8>, String> {
     let start = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
     let program = sanitize(&snapshot.program);
     let first = sampled.first().map_or(MILLISECOND, |one| interval(one.samples));
     let mut profile = Profile::new(&program, start, SamplingInterval::from_nanos(first));
-    let process = profile.add_process(&program, snapshot.pid, Timestamp::from_nanos_since_reference(0));
-    let marks = profile.add_category("Marks", CategoryColor::Purple);
-    let functions = profile.add_category("Functions", CategoryColor::Blue);
+    let process = profile.add_process(&program, snapshot.pid, at(0));
+    let categories = [("Marks", CategoryColor::Purple), ("Functions", CategoryColor::Blue)];
+    let categories = categories.map(|(name, color)| profile.add_category(name, color));
+    let is_only = sampled.len() == 1;
     for one in sampled {
-        add_thread(&mut profile, process, snapshot.pid, one, [marks, functions]);
+        let mut threads = Threads { profile: &mut profile, process, categories, sampled: one };
+        if one.samples.timestamps {
+            threads.add_timelines(is_only);
+        } else {
+            threads.add_one(snapshot.pid);
+        }
     }
     serde_json::to_vec(&profile).map_err(|why| format!("the samples cannot be written for Firefox: {why}"))
 }
@@ -34,45 +42,166 @@ fn interval(samples: &Samples) -> u64 {
     samples.frequency.map_or(MILLISECOND, |frequency| (1_000 * MILLISECOND / frequency.max(1)).max(1))
 }
 
-fn add_thread(
-    profile: &mut Profile,
+fn at(nanoseconds: u64) -> Timestamp {
+    Timestamp::from_nanos_since_reference(nanoseconds)
+}
+
+/// The threads of an event and rate.
+struct Threads<'p, 'a> {
+    profile: &'p mut Profile,
     process: ProcessHandle,
-    number: u32,
-    sampled: &Sampled<'_>,
-    [of_marks, of_functions]: [CategoryHandle; 2],
-) {
-    let interval = interval(sampled.samples);
-    let at = |sample: u64| Timestamp::from_nanos_since_reference(sample.saturating_mul(interval));
-    // A main thread would have the program's name instead of its own.
-    let thread = profile.add_thread(process, number, at(0), false);
-    profile.set_thread_name(thread, &format!("samples of {}", sampled.samples.rate()));
-    profile.set_thread_samples_weight_type(thread, WeightType::Samples);
-    let mut taken = 0_u64;
-    let mut names = BTreeMap::new();
-    for stack in sampled.stacks() {
-        let mut labels = Vec::new();
-        for part in stack.parts() {
-            let label = names.entry(part.key()).or_insert_with(|| {
-                profile.intern_string(&part.name(|frame| match (&frame.file, frame.line) {
-                    (Some(file), Some(line)) => format!("{} ({file}:{line})", frame.function),
-                    _ => frame.function.clone(),
-                }))
+    /// Those of marks, and of functions.
+    categories: [CategoryHandle; 2],
+    sampled: &'p Sampled<'a>,
+}
+
+/// The names in a stack, the outermost first, and how many of them are marks or threads.
+struct Labels<'a> {
+    stack: Stack<'a>,
+    labels: Vec<StringHandle>,
+    marked: usize,
+}
+
+impl<'a> Threads<'_, 'a> {
+    /// A thread with all samples, which have no times.
+    fn add_one(&mut self, number: u32) {
+        let interval = interval(self.sampled.samples);
+        let thread = self.add(number, 0, &format!("samples of {}", self.sampled.samples.rate()));
+        let mut taken = 0_u64;
+        for labels in self.labels() {
+            let weight = i32::try_from(labels.stack.samples).unwrap_or(i32::MAX);
+            self.add_sample(thread, taken.saturating_mul(interval), &labels, CpuDelta::ZERO, weight);
+            taken = taken.saturating_add(labels.stack.samples);
+        }
+        self.profile.set_thread_end_time(thread, at(taken.saturating_mul(interval)));
+    }
+
+    /// Each thread that has samples with times. If this event `is_only`, its name is that of the thread.
+    fn add_timelines(&mut self, is_only: bool) {
+        let samples = self.sampled.samples;
+        let labels = self.labels();
+        let mut by_thread: BTreeMap<usize, Vec<(u64, &Labels<'_>)>> = BTreeMap::new();
+        for one in &labels {
+            for &(time, thread) in one.stack.times {
+                by_thread.entry(thread).or_default().push((time, one));
+            }
+        }
+        // Each sample at a frequency stands for that much CPU time.
+        let cpu_ns = samples.frequency.map_or(0, |_| interval(samples));
+        for (thread, mut timeline) in by_thread {
+            timeline.sort_by_key(|(time, _)| *time);
+            let (Some(first), Some(last)) = (timeline.first(), timeline.last()) else { continue };
+            let known = samples.threads.get(thread);
+            let name = known.and_then(|thread| thread.name.as_deref()).map_or_else(|| "thread".into(), sanitize);
+            let name = if is_only { name } else { format!("{name}: {}", samples.rate()) };
+            let thread = self.add(known.map_or(0, |thread| thread.id), first.0, &name);
+            self.profile.set_thread_show_markers_in_timeline(thread, true);
+            self.profile.set_thread_end_time(thread, at(last.0));
+            let mut before = 0;
+            for (time, labels) in &timeline {
+                let cpu = CpuDelta::from_nanos(cpu_ns.min(time - mem::replace(&mut before, *time)));
+                self.add_sample(thread, *time, labels, cpu, 1);
+            }
+            self.add_markers(thread, &timeline);
+        }
+    }
+
+    /// A marker for each mark and each series of samples in it.
+    fn add_markers(&mut self, thread: ThreadHandle, timeline: &[(u64, &Labels<'_>)]) {
+        let mut series: BTreeMap<&str, (u64, InMark)> = BTreeMap::new();
+        let category = self.categories[0];
+        for (n, (time, labels)) in timeline.iter().enumerate() {
+            for (&name, &label) in labels.stack.marks.iter().zip(&labels.labels) {
+                let (_, mark) = series.entry(name).or_insert((*time, InMark { name: label, category, samples: 0 }));
+                mark.samples += 1;
+            }
+            let next = timeline.get(n + 1).map_or(&[][..], |(_, next)| &next.stack.marks);
+            series.retain(|name, (start, mark)| {
+                let goes_on = next.contains(name);
+                if !goes_on {
+                    self.profile.add_marker(thread, MarkerTiming::Interval(at(*start), at(*time)), *mark);
+                }
+                goes_on
             });
-            labels.push(*label);
         }
-        let marked = stack.marks.len().max(1) + usize::from(stack.thread.is_some());
-        if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
-            labels.insert(marked, profile.intern_string(&sanitize(&format!("{file}:{line}"))));
-        }
-        let frames = labels.into_iter().enumerate().map(|(depth, label)| FrameInfo {
+    }
+
+    fn add(&mut self, number: u32, start: u64, name: &str) -> ThreadHandle {
+        // A main thread would have the program's name instead of its own.
+        let thread = self.profile.add_thread(self.process, number, at(start), false);
+        self.profile.set_thread_name(thread, name);
+        self.profile.set_thread_samples_weight_type(thread, WeightType::Samples);
+        thread
+    }
+
+    fn add_sample(&mut self, thread: ThreadHandle, time: u64, labels: &Labels<'_>, cpu: CpuDelta, weight: i32) {
+        let [of_marks, of_functions] = self.categories;
+        let frames = labels.labels.iter().enumerate().map(|(depth, &label)| FrameInfo {
             frame: Frame::Label(label),
-            category_pair: if depth < marked { of_marks } else { of_functions }.into(),
+            category_pair: if depth < labels.marked { of_marks } else { of_functions }.into(),
             flags: FrameFlags::empty(),
         });
-        let handle = profile.intern_stack_frames(thread, frames);
-        let weight = i32::try_from(stack.samples).unwrap_or(i32::MAX);
-        profile.add_sample(thread, at(taken), handle, CpuDelta::ZERO, weight);
-        taken = taken.saturating_add(stack.samples);
+        let stack = self.profile.intern_stack_frames(thread, frames);
+        self.profile.add_sample(thread, at(time), stack, cpu, weight);
     }
-    profile.set_thread_end_time(thread, at(taken));
+
+    fn labels(&mut self) -> Vec<Labels<'a>> {
+        let mut names = BTreeMap::new();
+        let labels = |stack: Stack<'a>| {
+            let mut labels = Vec::new();
+            for part in stack.parts() {
+                let label = names.entry(part.key()).or_insert_with(|| {
+                    self.profile.intern_string(&part.name(|frame| match (&frame.file, frame.line) {
+                        (Some(file), Some(line)) => format!("{} ({file}:{line})", frame.function),
+                        _ => frame.function.clone(),
+                    }))
+                });
+                labels.push(*label);
+            }
+            let marked = stack.marks.len().max(1) + usize::from(stack.thread.is_some());
+            if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
+                labels.insert(marked, self.profile.intern_string(&sanitize(&format!("{file}:{line}"))));
+            }
+            Labels { stack, labels, marked }
+        };
+        self.sampled.stacks().map(labels).collect()
+    }
+}
+
+/// A series of samples in calls of a mark.
+#[derive(Clone, Copy)]
+struct InMark {
+    name: StringHandle,
+    category: CategoryHandle,
+    samples: u32,
+}
+
+impl StaticSchemaMarker for InMark {
+    const UNIQUE_MARKER_TYPE_NAME: &'static str = "InMark";
+    const DESCRIPTION: Option<&'static str> = Some("Successive samples of the thread in calls of this mark.");
+    const LOCATIONS: MarkerLocations =
+        MarkerLocations::MARKER_CHART.union(MarkerLocations::MARKER_TABLE).union(MarkerLocations::TIMELINE_OVERVIEW);
+    const CHART_LABEL: Option<&'static str> = Some("{marker.name}");
+    const FIELDS: &'static [StaticSchemaMarkerField] = &[StaticSchemaMarkerField {
+        key: "samples",
+        label: "Samples",
+        format: MarkerFieldFormat::Integer,
+        flags: MarkerFieldFlags::empty(),
+    }];
+
+    fn name(&self, _: &mut Profile) -> StringHandle {
+        self.name
+    }
+
+    fn category(&self, _: &mut Profile) -> CategoryHandle {
+        self.category
+    }
+
+    fn string_field_value(&self, _: u32) -> StringHandle {
+        self.name
+    }
+
+    fn number_field_value(&self, _: u32) -> f64 {
+        self.samples.into()
+    }
 }

@@ -5,6 +5,7 @@ mod folded;
 mod pprof;
 mod firefox;
 
+use perfmark::text::exact;
 use perfmark::{Samples, Snapshot};
 
 use self::stacks::Sampled;
@@ -54,8 +55,32 @@ pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat, event: Option<&s
             folded::render(first)?.into_bytes()
         }
         SampleFormat::Pprof => pprof::render(snapshot, &chosen),
-        SampleFormat::Firefox => firefox::render(snapshot, &chosen)?,
+        SampleFormat::Firefox => {
+            chosen.iter().filter_map(|one| lacks_times(one.samples)).for_each(|why| output::say(&why));
+            firefox::render(snapshot, &chosen)?
+        }
     })
+}
+
+/// Which samples are not on the timeline, if some are not.
+fn lacks_times(samples: &Samples) -> Option<String> {
+    let stacks = samples.paths.iter().flat_map(|path| &path.stacks);
+    let all = stacks.clone().map(|stack| stack.samples).fold(0, u64::saturating_add);
+    let without = all.saturating_sub(stacks.map(|stack| stack.times.len() as u64).sum());
+    match (samples.timestamps, without) {
+        (_, 0) => None,
+        (true, _) => Some(format!(
+            "{} of {} samples of {} are not on the timeline: perfmark keeps the times of the first ones",
+            exact(without),
+            exact(all),
+            samples.rate()
+        )),
+        (false, _) => Some(format!(
+            "the samples of {} have no times, and are in the order of marks; PERFMARK_SAMPLE=99,timestamps records a \
+             timeline",
+            samples.rate()
+        )),
+    }
 }
 
 /// Whether a user means that event. perf accepts both characters, too.

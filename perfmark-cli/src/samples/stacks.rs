@@ -24,6 +24,8 @@ pub(super) struct Stack<'a> {
     /// Whether the last of the frames is the marked function.
     pub(super) has_own: bool,
     pub(super) samples: u64,
+    /// As in [`SampledStack::times`](perfmark::SampledStack::times).
+    pub(super) times: &'a [(u64, usize)],
     modules: &'a [Module],
 }
 
@@ -93,7 +95,8 @@ impl<'a> Sampled<'a> {
                     None => frames.partition_point(|at| at.depth == 0),
                 });
                 let (marks, thread, has_own) = (marks.clone(), path.thread.as_deref(), own.is_some());
-                Stack { marks, thread, frames, has_own, samples: stack.samples, modules: &samples.modules }
+                let (samples, times, modules) = (stack.samples, &stack.times[..], &samples.modules);
+                Stack { marks, thread, frames, has_own, samples, times, modules }
             })
         })
     }

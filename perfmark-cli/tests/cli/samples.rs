@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use perfmark::{Samples, Snapshot, SourceText};
+use perfmark::{Samples, Snapshot, SourceText, TimedThread};
 use serde_json::Value;
 
 use super::command::{answer, assert_contains, stderr, stdout};
@@ -13,6 +13,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("samples_are_written_as_folded_stacks", samples_are_folded_stacks),
     ("a_stack_that_does_not_reach_its_mark_has_only_the_executed_code", stacks_that_do_not_reach_their_mark),
     ("samples_are_written_for_the_firefox_profiler", samples_are_written_for_firefox),
+    ("samples_with_times_are_a_timeline_for_firefox", samples_with_times_are_a_timeline),
     ("embedded_source_text_is_in_the_page", embedded_source_text_is_in_the_page),
     ("samples_are_written_for_pprof", samples_are_written_for_pprof),
     ("samples_of_several_events_are_kept_apart", several_events_are_kept_apart),
@@ -77,7 +78,9 @@ fn stacks_that_do_not_reach_their_mark() {
 fn samples_are_written_for_firefox() {
     let folder = Folder::new("cli-firefox");
     let file = folder.report("a.json", &sampled());
-    let profile: Value = serde_json::from_str(&stdout(&["report", "--format", "firefox", &file], 0)).expect("JSON");
+    let output = answer(&["report", "--format", "firefox", &file], 0);
+    assert_contains(text(&output.stderr), &["have no times", "PERFMARK_SAMPLE=99,timestamps records a timeline"]);
+    let profile: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(profile["meta"]["preprocessedProfileVersion"].as_u64().is_some_and(|version| version >= 50));
     let thread = &profile["threads"][0];
     assert_eq!(thread["name"], "samples of cpu-clock, 100 a second");
@@ -88,6 +91,64 @@ fn samples_are_written_for_firefox() {
     for label in ["outside marks", "libc.so.6+0x1c0", "core::str::find; x (src/main.rs:99)", "src/main.rs:7", "run"] {
         assert!(all.contains(label), "{label}");
     }
+}
+
+fn samples_with_times_are_a_timeline() {
+    let folder = Folder::new("cli-timeline");
+    let mut snapshot = sampled();
+    let samples = &mut snapshot.samples[0];
+    samples.timestamps = true;
+    for (id, name) in [(7, Some("worker-1")), (8, None)] {
+        let mut thread = TimedThread::default();
+        (thread.id, thread.name) = (id, name.map(str::to_owned));
+        samples.threads.push(thread);
+    }
+    // The stacks of one path are not in the order of their times.
+    let ([worker, other], ms) = ([0, 1], 1_000_000);
+    samples.paths[0].stacks[0].times = vec![(50 * ms, worker)];
+    samples.paths[1].stacks[0].times = vec![(10 * ms, worker), (90 * ms, worker)];
+    samples.paths[2].stacks[0].times = vec![(30 * ms, worker), (20 * ms, worker), (25 * ms, other)];
+    let file = folder.report("a.json", &snapshot);
+    let output = answer(&["report", "--format", "firefox", &file], 0);
+    let lacks =
+        "9 of 15 samples of cpu-clock, 100 a second are not on the timeline: perfmark keeps the times of the first";
+    assert_contains(text(&output.stderr), &[lacks]);
+    let profile: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let [worker, other] = &profile["threads"].as_array().expect("a list")[..] else { panic!("{profile}") };
+    assert_eq!([&worker["name"], &worker["tid"], &other["name"]], ["worker-1", "7", "thread"]);
+    let times = |samples: &Value| {
+        let deltas = samples["timeDeltas"].as_array().expect("a list").iter().filter_map(Value::as_f64);
+        let sums = deltas.scan(0.0, |sum, delta| {
+            *sum += delta;
+            Some(*sum)
+        });
+        sums.collect::<Vec<_>>()
+    };
+    assert_eq!(times(&worker["samples"]), [10.0, 20.0, 30.0, 50.0, 90.0]);
+    assert_eq!(times(&other["samples"]), [25.0]);
+    let markers = |thread: &Value| {
+        let markers = &thread["markers"];
+        let of = |key: &str, n: usize| markers[key][n].as_f64().expect("a time");
+        let name = |n: usize| {
+            let at = usize::try_from(markers["name"][n].as_u64().expect("an index")).expect("few");
+            let strings = if thread["stringArray"].is_array() {
+                &thread["stringArray"]
+            } else {
+                &profile["shared"]["stringArray"]
+            };
+            (
+                strings[at].as_str().expect("text").to_owned(),
+                of("startTime", n),
+                of("endTime", n),
+                markers["data"][n]["samples"].as_f64().expect("a count"),
+            )
+        };
+        (0..markers["name"].as_array().expect("a list").len()).map(name).collect::<Vec<_>>()
+    };
+    let marker = |name: &str, start, end, samples| (name.to_owned(), start, end, samples);
+    let of_worker = [marker("parse", 20.0, 30.0, 2.0), marker("run", 10.0, 30.0, 3.0), marker("run", 90.0, 90.0, 1.0)];
+    assert_eq!(markers(worker), of_worker, "{profile}");
+    assert_eq!(markers(other).len(), 2);
 }
 
 fn embedded_source_text_is_in_the_page() {

@@ -51,6 +51,15 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
     nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// The time of `CLOCK_MONOTONIC` in nanoseconds, which is also that of `Instant`. `None` if it is unknown.
+#[cfg(feature = "sampling")]
+pub(crate) fn monotonic_ns() -> Option<u64> {
+    #[cfg(unix)]
+    return nanoseconds(libc::CLOCK_MONOTONIC);
+    #[cfg(not(unix))]
+    None
+}
+
 /// The CPU time in user mode of a thread of this process with this number, in nanoseconds. 0 if it is unknown.
 #[cfg(all(feature = "sampling", any(target_os = "linux", target_os = "android")))]
 pub(crate) fn thread_user_ns(thread: u32) -> u64 {

@@ -51,6 +51,7 @@ pub struct Sampling {
     /// Each with the name of its event; at least one.
     events: Vec<(Option<String>, Rate)>,
     stacks: Stacks,
+    timestamps: bool,
 }
 
 /// Samples the program as long as it lives. Its drop stops sampling, and returns when all samples are collected.
@@ -77,7 +78,7 @@ impl Sampling {
     /// 99 samples a second, with short stacks.
     #[allow(clippy::new_without_default, reason = "as other builders")]
     pub fn new() -> Self {
-        Self { events: vec![(None, Rate::DEFAULT)], stacks: Stacks::default() }
+        Self { events: vec![(None, Rate::DEFAULT)], stacks: Stacks::default(), timestamps: false }
     }
 
     /// Samples another event: any that marks can count, such as `cache_misses`, but not `time` or its parts, such as
@@ -121,6 +122,12 @@ impl Sampling {
         Self { stacks, ..self }
     }
 
+    /// Keeps the [times](crate::SampledStack::times) of the first 131,072 samples of each event, for a timeline: about
+    /// 16 bytes of memory for each, and 20 in a JSON report.
+    pub fn timestamps(self, on: bool) -> Self {
+        Self { timestamps: on, ..self }
+    }
+
     fn last(&mut self) -> &mut (Option<String>, Rate) {
         let last = self.events.len() - 1;
         &mut self.events[last]
@@ -140,7 +147,7 @@ impl Sampling {
         };
         let events: Result<_, perfmark_rdpmc::Error> = self.events.into_iter().map(event).collect();
         let events = events.map_err(|why| SamplingError(why.to_string()))?;
-        begin(&SampleSettings { events, stacks: self.stacks })
+        begin(&SampleSettings { events, stacks: self.stacks, timestamps: self.timestamps })
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::snapshot::samples::possible;
 use crate::snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
-    Samples, Snapshot, SourceText, Unit, Values,
+    Samples, Snapshot, SourceText, TimedThread, Unit, Values,
 };
 use std::fmt::Write as _;
 
@@ -179,6 +179,12 @@ impl<T: Json> Json for Vec<T> {
     }
 }
 
+impl Json for (u64, usize) {
+    fn write(&self, out: &mut Writer) {
+        out.list([self.0, self.1 as u64]);
+    }
+}
+
 impl Json for (u64, u64, u64) {
     fn write(&self, out: &mut Writer) {
         out.list([self.0, self.1, self.2]);
@@ -217,10 +223,11 @@ objects! {
     Node { parent, mark, calls, values by ByEvent }
     Samples {
         event, period, frequency, lost, throttled, unattributed, in_open_calls, too_deep, threads_without, why_without,
-        threads_too_short, user_ns, stack_bytes, paths, locations, modules, frames
+        threads_too_short, user_ns, stack_bytes, timestamps, paths, locations, modules, frames, threads
     }
     SampledPath { marks, thread, samples, stacks }
-    SampledStack { locations, samples }
+    SampledStack { locations, samples, times }
+    TimedThread { id, name }
     Location { module, address, frames }
     Module { path, build_id }
     Frame { function, file, line }

@@ -12,6 +12,7 @@ pub(crate) struct SampleSettings {
     /// At least one. They share each thread's ring.
     pub(crate) events: Vec<SampledEvent>,
     pub(crate) stacks: Stacks,
+    pub(crate) timestamps: bool,
 }
 
 /// An event that is sampled, and how often.
@@ -73,15 +74,16 @@ impl Stacks {
 
 const EXPECTED: &str = "expected `off`, a number of samples a second such as `99`, or an event and a period such as \
                         `cycles:1000003`; several are separated by commas, and `stack=2048`, `stack=fp` or \
-                        `stack=off` sets how callers are found";
+                        `stack=off` sets how callers are found, and `timestamps` adds when samples were taken";
 
 /// Reads `99`, samples a second, or `cycles:1000003`, an event and the number of its occurrences between two samples;
-/// and `stack=…`.
+/// `stack=…`, and `timestamps`.
 pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
-    let mut settings = SampleSettings { events: Vec::new(), stacks: Stacks::default() };
+    let mut settings = SampleSettings { events: Vec::new(), stacks: Stacks::default(), timestamps: false };
     for item in items(text) {
         match item.strip_prefix("stack=") {
             Some(stacks) => settings.stacks = self::stacks(stacks).ok_or(EXPECTED)?,
+            None if item == "timestamps" => settings.timestamps = true,
             None => settings.events.push(event(item)?),
         }
     }
@@ -184,7 +186,7 @@ mod tests {
     use perfmark_rdpmc::{Hardware, Software};
 
     fn one(event: Option<Event>, rate: Rate) -> SampleSettings {
-        SampleSettings { events: vec![SampledEvent { event, rate }], stacks: Stacks::Short }
+        SampleSettings { events: vec![SampledEvent { event, rate }], stacks: Stacks::Short, timestamps: false }
     }
 
     #[test]
@@ -200,6 +202,7 @@ mod tests {
         assert_eq!(both.events.len(), 2);
         assert_eq!(both.stacks.bytes(), 2_048);
         assert_eq!(parse("99,stack=off"), Ok(SampleSettings { stacks: Stacks::Off, ..one(None, Rate::DEFAULT) }));
+        assert_eq!(parse("99,timestamps"), Ok(SampleSettings { timestamps: true, ..one(None, Rate::DEFAULT) }));
         assert_eq!(parse("stack=fp,99").map(|settings| settings.stacks), Ok(Stacks::FramePointers));
         assert_eq!(items("cpu/event=1,umask=2/:7,99").collect::<Vec<_>>(), ["cpu/event=1,umask=2/:7", "99"]);
     }

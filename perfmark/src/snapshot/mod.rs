@@ -32,6 +32,8 @@ pub(crate) use sampled::ends_of_path;
 pub(crate) use sampled::is_probe;
 #[cfg(feature = "record")]
 pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
-pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples};
+#[cfg(feature = "sampling")]
+pub(crate) use samples::Counted;
+pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples, TimedThread};
 #[cfg(all(feature = "record", any(feature = "html", feature = "json")))]
 pub(crate) use sources::LinesOfFiles;

@@ -47,6 +47,9 @@ pub struct Samples {
     pub user_ns: u64,
     /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.
     pub stack_bytes: u64,
+    /// Whether the first 131,072 samples have [times](SampledStack::times).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub timestamps: bool,
     /// The samples, by paths of marks; those outside of all marks first.
     pub paths: Vec<SampledPath>,
     /// The instructions in stacks, in the order of their modules and addresses.
@@ -56,6 +59,21 @@ pub struct Samples {
     /// The functions and lines of the locations; empty if nobody has named them. The feature `symbols` and
     /// `perfmark report --symbols` do.
     pub frames: Vec<Frame>,
+    /// The threads to which [times](SampledStack::times) refer.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub threads: Vec<TimedThread>,
+}
+
+/// A thread that has samples with times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct TimedThread {
+    /// The kernel's number of the thread (gettid(2)).
+    pub id: u32,
+    /// Its name in the kernel, of 15 bytes at most. `None` if it is unknown.
+    #[cfg_attr(feature = "serde", serde(deserialize_with = "limits::optional_text"))]
+    pub name: Option<String>,
 }
 
 /// The samples directly in the calls of a mark, reached by one path of marks. Those in marked callees are in paths of
@@ -90,6 +108,23 @@ pub struct SampledStack {
     pub locations: Vec<usize>,
     /// The number of samples.
     pub samples: u64,
+    /// When they were taken, if that was [asked for](Samples::timestamps): nanoseconds since the program started, and
+    /// the thread, as an index in [`Samples::threads`]. Times are those of `CLOCK_MONOTONIC`.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub times: Vec<(u64, usize)>,
+}
+
+/// Samples with one stack: how many, and as in [`SampledStack::times`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) samples: u64,
+    pub(crate) times: Vec<(u64, usize)>,
+}
+
+impl From<u64> for Counted {
+    fn from(samples: u64) -> Self {
+        Self { samples, times: Vec::new() }
+    }
 }
 
 /// An instruction in a stack.
@@ -178,6 +213,7 @@ impl Samples {
         let stacks = || self.paths.iter().flat_map(|path| &path.stacks);
         check("location", stacks().flat_map(|stack| &stack.locations).copied(), self.locations.len())?;
         check("module", self.locations.iter().map(|location| location.module), self.modules.len())?;
+        check("thread", stacks().flat_map(|stack| &stack.times).map(|time| time.1), self.threads.len())?;
         check("frame", self.locations.iter().flat_map(|location| &location.frames).copied(), self.frames.len())?;
         if let Some(at) = self.locations.iter().position(|location| location.frames.len() > MAX_INLINED) {
             return Err(format!("samples: location {at} has more than {MAX_INLINED} functions"));
@@ -223,9 +259,10 @@ impl SampledPath {
     /// `None` if there are no samples.
     pub(crate) fn new(
         PathKey { marks, thread }: PathKey,
-        stacks: impl IntoIterator<Item = (Vec<usize>, u64)>,
+        stacks: impl IntoIterator<Item = (Vec<usize>, Counted)>,
     ) -> Option<Self> {
-        let stacks = stacks.into_iter().map(|(locations, samples)| SampledStack { locations, samples });
+        let stack = |(locations, Counted { samples, times })| SampledStack { locations, samples, times };
+        let stacks = stacks.into_iter().map(stack);
         let mut stacks: Vec<_> = stacks.filter(|stack| stack.samples > 0).collect();
         sort_by(&mut stacks, |one, other| (other.samples, &one.locations).cmp(&(one.samples, &other.locations)));
         let samples = stacks.iter().map(|stack| stack.samples).fold(0, u64::saturating_add);

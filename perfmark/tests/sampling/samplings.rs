@@ -34,6 +34,35 @@ fn a_thread_is_sampled_again_with_former_settings() {
     }
 }
 
+#[test]
+fn samples_have_the_times_and_threads_at_which_they_were_taken() {
+    let _alone = alone();
+    let began = perfmark::snapshot().wall_ns;
+    let worker = || {
+        wait_until_sampled();
+        again(2_000_000);
+    };
+    let work = || {
+        let threads = ["first", "second"].map(|name| thread::Builder::new().name(name.into()).spawn(worker));
+        threads.into_iter().for_each(|thread| thread.expect("started").join().expect("no panic"));
+    };
+    let Some(sampled) = sampled(Sampling::new().frequency(3_001).timestamps(true), work) else { return };
+    let (ended, samples) = (perfmark::snapshot().wall_ns, sampled.samples());
+    assert!(samples.timestamps);
+    let stacks = || samples.paths.iter().flat_map(|path| &path.stacks);
+    assert!(stacks().all(|stack| stack.times.len() as u64 == stack.samples), "each has a time");
+    assert!(stacks().flat_map(|stack| &stack.times).all(|(at, _)| (began..=ended).contains(at)), "of the run");
+    let of = |name: &str| {
+        let (in_loop, mark) = (Some(sampled.mark("again")), Some(name));
+        let is_its = |thread: usize| samples.threads[thread].name.as_deref() == mark;
+        let paths = samples.paths.iter().filter(|path| path.marks.last().copied() == in_loop);
+        let times = paths.flat_map(|path| &path.stacks).flat_map(|stack| &stack.times);
+        times.filter(|&&(_, thread)| is_its(thread)).count()
+    };
+    println!("{} and {} samples in `again`, {:?}", of("first"), of("second"), samples.threads);
+    assert!(of("first") > 0 && of("second") > 0);
+}
+
 #[perfmark(time)]
 #[inline(never)]
 fn faulting(pages: usize) {

@@ -28,6 +28,8 @@ pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
                 period,
                 frequency,
                 stack_bytes: sampling.settings.stacks.bytes().into(),
+                timestamps: sampling.settings.timestamps,
+                threads: totals.threads.clone(),
                 lost: totals.lost,
                 throttled: totals.throttled,
                 unattributed: open[n] + totals.unknown + totals.too_deep,
@@ -56,7 +58,9 @@ fn open(state: &State, sampling: u8, events: usize) -> Vec<u64> {
     let of_sampling = |number: &u64| registry.entries.get(number).is_some_and(|entry| entry.sampling == sampling);
     let rests = state.rests.iter().filter(|(number, _)| of_sampling(number));
     let rests: Vec<&[Stacks]> = rests.map(|(_, rest)| &rest.stacks[..]).collect();
-    (0..events).map(|n| rests.iter().filter_map(|rest| rest.get(n)).flat_map(Stacks::values).sum()).collect()
+    (0..events)
+        .map(|n| rests.iter().filter_map(|rest| rest.get(n)).flat_map(Stacks::values).map(|count| count.samples).sum())
+        .collect()
 }
 
 /// The stacks of each path of marks, those outside of all marks by threads, and the number of samples in marks that no
@@ -74,7 +78,7 @@ fn paths(totals: &Totals, indices: &BTreeMap<u32, usize>) -> (Vec<(PathKey, Stac
     for node in nodes {
         match marks(node) {
             Some(marks) => paths.push((marks.into(), node.value.clone())),
-            None => hidden += node.value.values().sum::<u64>(),
+            None => hidden += node.value.values().map(|count| count.samples).sum::<u64>(),
         }
     }
     (paths, hidden)

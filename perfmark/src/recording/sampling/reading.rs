@@ -1,6 +1,7 @@
 //! Reads a thread's ring with the notes of its calls.
 #![allow(unsafe_code, reason = "nodes are found by pointers")]
 
+use std::sync::OnceLock;
 use std::{mem, ptr};
 
 use perfmark_rdpmc::sample::{Body, Ring, Sample};
@@ -12,7 +13,10 @@ use super::task;
 use super::threads::{self, Entry, has_open_calls};
 use super::totals::{self, Stacks, Totals};
 use super::unwind::{Address, Modules, Unwinder};
+use crate::platform::usage::monotonic_ns;
 use crate::recording::cells::graph::Node;
+use crate::recording::start;
+use crate::snapshot::TimedThread;
 
 /// What is known of a thread's ring.
 #[derive(Debug)]
@@ -25,10 +29,11 @@ pub(super) struct Rest {
     known_lost: Vec<u64>,
     /// Of each event that did not begin with its usual period.
     first_periods: Vec<Option<FirstPeriod>>,
-    /// The name of the thread and of those like it, and whether it was read since the thread has had a sample: threads
-    /// get their names after they begin.
-    thread: Option<String>,
+    /// The thread, and whether its name was read since it has had a sample: threads get their names after they begin.
+    thread: TimedThread,
     is_named: bool,
+    /// The thread's index in the totals of each event, once it has a sample with a time there.
+    places: Vec<Option<usize>>,
     /// Whether the samples of a thread without notes may be in calls that began before sampling.
     may_be_in_older: bool,
 }
@@ -47,8 +52,11 @@ impl Rest {
     pub(super) fn new(thread: u32, events: &Events) -> Self {
         let (first_periods, count) = (events.first_periods.clone(), events.first_periods.len());
         let (stacks, known_lost) = (vec![Stacks::new(); count], vec![0; count]);
-        let (thread, [is_named, may_be_in_older]) = (task::group(thread), [false; 2]);
-        Self { stacks, recorded_lost: 0, known_lost, first_periods, thread, is_named, may_be_in_older }
+        let (is_named, may_be_in_older) = (false, false);
+        let mut named = TimedThread::default();
+        (named.id, named.name) = (thread, task::name(thread));
+        let (thread, places) = (named, vec![None; count]);
+        Self { stacks, recorded_lost: 0, known_lost, first_periods, thread, is_named, places, may_be_in_older }
     }
 
     /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more
@@ -82,7 +90,7 @@ impl Rest {
         let has_records = events.ring.head() > 0;
         if has_records && !mem::replace(&mut self.is_named, true) {
             // A thread that has ended keeps the name that it had.
-            self.thread = task::group(thread).or(self.thread.take());
+            self.thread.name = task::name(thread).or(self.thread.name.take());
         }
         let is_over = |period: &FirstPeriod| !period.goes_on();
         if self.first_periods.iter().flatten().all(is_over) || !has_records {
@@ -128,9 +136,10 @@ impl Rest {
     ///
     /// As [`Totals::add`].
     unsafe fn add(&mut self, node: *const Node, totals: &mut [Totals]) {
+        let group = self.thread.name.as_deref().filter(|_| node.is_null()).map(task::group);
         for (stacks, totals) in self.stacks.iter_mut().zip(totals) {
             // SAFETY: this function's contract.
-            unsafe { totals.add(mem::take(stacks), node, self.thread.as_deref()) };
+            unsafe { totals.add(mem::take(stacks), node, group.as_deref()) };
         }
     }
 }
@@ -163,7 +172,10 @@ fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut
                         let weight = first_period.map_or(1, |period| period.weight(position));
                         if weight > 0 {
                             let has_room = rest.stacks[event].len() < MOST_WAITING;
-                            totals::count(&mut rest.stacks[event], code.stack(&sample), weight, [has_room; 2]);
+                            let time = record.origin.time.map(since_start);
+                            let thread = || rest.thread.clone();
+                            let counted = totals[event].counted(weight, time, &mut rest.places[event], thread);
+                            totals::count(&mut rest.stacks[event], code.stack(&sample), counted, [has_room; 2]);
                         }
                     }
                     None => totals[0].unknown += 1,
@@ -188,6 +200,16 @@ fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut
         // SAFETY: `node` is null or unknown.
         unsafe { rest.add(node, totals) };
     }
+}
+
+/// Nanoseconds since the program's start, of a time of `CLOCK_MONOTONIC`.
+fn since_start(time: u64) -> u64 {
+    static START: OnceLock<u64> = OnceLock::new();
+    let start = START.get_or_init(|| {
+        let elapsed = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
+        monotonic_ns().unwrap_or(0).saturating_sub(elapsed)
+    });
+    time.saturating_sub(*start)
 }
 
 /// Gives the usual period to the events that have had a sample.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc as Shared;
 
-use perfmark_rdpmc::sample::{Content, Ring, Sampler};
+use perfmark_rdpmc::sample::{Clock, Content, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Error, Event, Hardware, Software, Target};
 
 use super::first_period::FirstPeriod;
@@ -65,7 +65,7 @@ impl Samplers {
     pub(super) fn new(settings: &SampleSettings) -> Result<Self, Error> {
         let has_several = settings.events.len() > 1;
         let with_period = |event: &SampledEvent| {
-            let sampler = usable(event, settings.stacks, has_several);
+            let sampler = usable(event, settings, has_several);
             let period = match event.rate {
                 Rate::Period(period) => Some(period),
                 Rate::Frequency(rate) => sampler.event().is_time().then(|| 1_000_000_000 / rate.max(1)),
@@ -139,18 +139,20 @@ impl Samplers {
 }
 
 /// The event, or without one the best that can be sampled.
-fn usable(event: &SampledEvent, stacks: Stacks, has_several: bool) -> Sampler {
+fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) -> Sampler {
     let sampler = |attr: Attr| {
         let sampler = Sampler::new(attr.disabled(true)).content(Content::IP);
         let sampler = if has_several { sampler.content(Content::IDENTIFIER) } else { sampler };
+        let sampler =
+            if settings.timestamps { sampler.content(Content::TIME).clock(Clock::Monotonic) } else { sampler };
         let sampler = match event.rate {
             Rate::Frequency(rate) => sampler.frequency(rate),
             Rate::Period(events) => sampler.period(events),
         };
-        match stacks {
+        match settings.stacks {
             Stacks::FramePointers => sampler.content(Content::CALLCHAIN).exclude_callchain_kernel(true),
-            _ if stacks.bytes() == 0 || REGISTERS == 0 => sampler,
-            _ => sampler.user_registers(REGISTERS).user_stack(stacks.bytes()),
+            _ if settings.stacks.bytes() == 0 || REGISTERS == 0 => sampler,
+            _ => sampler.user_registers(REGISTERS).user_stack(settings.stacks.bytes()),
         }
     };
     if let Some(event) = &event.event {

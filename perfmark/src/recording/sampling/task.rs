@@ -20,17 +20,22 @@ fn count() -> u64 {
     0
 }
 
-/// The name of a thread of this process, with `*` for each number: so all workers of a pool have the same one.
-pub(super) fn group(thread: u32) -> Option<String> {
-    let mut name = String::new();
-    for c in thread_name(thread)?.chars() {
+/// The name of a thread of this process.
+pub(super) fn name(thread: u32) -> Option<String> {
+    thread_name(thread).filter(|name| !name.is_empty())
+}
+
+/// The name of a thread with `*` for each number: so all workers of a pool have the same one.
+pub(super) fn group(name: &str) -> String {
+    let mut group = String::new();
+    for c in name.chars() {
         match c {
-            '0'..='9' if name.ends_with('*') => {}
-            '0'..='9' => name.push('*'),
-            c => name.push(c),
+            '0'..='9' if group.ends_with('*') => {}
+            '0'..='9' => group.push('*'),
+            c => group.push(c),
         }
     }
-    Some(name).filter(|name| !name.is_empty())
+    group
 }
 
 /// The numbers of all threads.

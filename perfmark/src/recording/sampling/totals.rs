@@ -6,9 +6,10 @@ use super::notes::{TOO_DEEP, UNKNOWN};
 use super::unwind::Address;
 use crate::recording::cells::graph::Node;
 use crate::snapshot::tree::Tree;
+use crate::snapshot::{Counted, TimedThread};
 
 /// The number of samples with each stack: the executed instruction, then the calls that led to it.
-pub(crate) type Stacks = BTreeMap<Vec<Address>, u64>;
+pub(crate) type Stacks = BTreeMap<Vec<Address>, Counted>;
 
 /// The most paths of marks. Beyond them, samples are added to their mark without its callers.
 const MOST_PATHS: usize = 1 << 14;
@@ -17,11 +18,18 @@ const MOST_PATHS: usize = 1 << 14;
 const MOST_STACKS: [usize; 2] = [1 << 12, 1 << 13];
 /// The most names of threads. Beyond them, samples outside of marks belong to threads without a name.
 const MOST_THREADS: usize = 64;
+/// The most samples with times.
+const MOST_TIMES: usize = 1 << 17;
 
 /// Adds samples with one stack. If there is no room for another stack with callers, they are added to the executed
 /// instruction alone; and if there is none for that, to no known code. Returns the index of the kind of stack that is
 /// new, if one is.
-pub(super) fn count(into: &mut Stacks, mut stack: Vec<Address>, samples: u64, has_room: [bool; 2]) -> Option<usize> {
+pub(super) fn count(
+    into: &mut Stacks,
+    mut stack: Vec<Address>,
+    samples: Counted,
+    has_room: [bool; 2],
+) -> Option<usize> {
     let kind = |stack: &[Address]| usize::from(stack.len() < 2);
     if !into.contains_key(&stack) && !has_room[kind(&stack)] {
         stack.truncate(1);
@@ -30,7 +38,8 @@ pub(super) fn count(into: &mut Stacks, mut stack: Vec<Address>, samples: u64, ha
         }
     }
     if let Some(known) = into.get_mut(&stack) {
-        *known += samples;
+        known.samples += samples.samples;
+        known.times.extend(samples.times);
         return None;
     }
     stack.shrink_to_fit();
@@ -57,11 +66,36 @@ pub(crate) struct Totals {
     pub(crate) lost: u64,
     /// How often the kernel took no samples for a while, because there were too many.
     pub(crate) throttled: u64,
+    /// The threads that have samples with times.
+    pub(crate) threads: Vec<TimedThread>,
+    /// The number of samples with times.
+    times: usize,
     /// The number of stacks of each kind.
     stacks: [usize; 2],
 }
 
 impl Totals {
+    /// So many samples of a thread at one time, which is `None` if times were not asked for. `place` is the thread's
+    /// index in `threads`, once it has one.
+    pub(super) fn counted(
+        &mut self,
+        samples: u64,
+        time: Option<u64>,
+        place: &mut Option<usize>,
+        thread: impl FnOnce() -> TimedThread,
+    ) -> Counted {
+        let mut counted = Counted::from(samples);
+        if let Some(time) = time.filter(|_| self.times < MOST_TIMES) {
+            let thread = *place.get_or_insert_with(|| {
+                self.threads.push(thread());
+                self.threads.len() - 1
+            });
+            counted.times.extend((0..samples).map(|_| (time, thread)));
+            self.times += counted.times.len();
+        }
+        counted
+    }
+
     /// Adds samples that belong to a call with this path, of a thread with this name.
     ///
     /// # Safety
@@ -78,7 +112,7 @@ impl Totals {
             let thread = if has_room || self.outside.contains_key(&thread) { thread } else { None };
             self.outside.entry(thread).or_default()
         } else {
-            let taken = samples.values().sum::<u64>();
+            let taken = samples.values().map(|count| count.samples).sum::<u64>();
             if node == TOO_DEEP {
                 self.too_deep += taken;
                 return;
@@ -141,13 +175,15 @@ mod tests {
     fn samples_outside_of_marks_are_kept_by_the_names_of_few_threads() {
         let mut totals = Totals::default();
         let mut add = |thread: &str| {
-            let samples = Stacks::from([(vec![Address::default()], 2)]);
+            let samples = Stacks::from([(vec![Address::default()], 2.into())]);
             // SAFETY: the node is null.
             unsafe { totals.add(samples, ptr::null(), Some(thread)) };
         };
         (0..1_000).for_each(|n| add(&format!("thread {n}")));
         (0..1_000).for_each(|_| add("thread 0"));
-        let of = |thread: Option<&str>| totals.outside[&thread.map(str::to_owned)].values().sum::<u64>();
+        let of = |thread: Option<&str>| {
+            totals.outside[&thread.map(str::to_owned)].values().map(|count| count.samples).sum::<u64>()
+        };
         assert_eq!(totals.outside.len(), MOST_THREADS + 1);
         assert_eq!(of(Some("thread 0")), 2 + 2_000);
         assert_eq!(of(None), 2 * (1_000 - MOST_THREADS as u64));

@@ -1,23 +1,22 @@
 //! The sum and the difference of samples, and the samples of some marks.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
-#[cfg(feature = "sampling")]
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
-use crate::snapshot::samples::{Frame, Location, Module, PathKey, SampledPath, Samples};
+use crate::snapshot::samples::{Counted, Frame, Location, Module, PathKey, SampledPath, Samples, TimedThread};
 
 /// A module's index and an address in it.
 type Address = (usize, u64);
-type Stacks = BTreeMap<Vec<Address>, u64>;
+type Stacks<C> = BTreeMap<Vec<Address>, C>;
 
 /// Samples of several snapshots, with the marks and modules of one of them, or of all.
 #[derive(Default)]
 struct Sums<'a> {
-    paths: BTreeMap<PathKey, Stacks>,
+    paths: BTreeMap<PathKey, Stacks<Counted>>,
     modules: Vec<Module>,
     named: BTreeMap<Address, Vec<&'a Frame>>,
+    threads: Vec<TimedThread>,
 }
 
 impl<'a> Sums<'a> {
@@ -26,6 +25,10 @@ impl<'a> Sums<'a> {
     fn combine(&mut self, samples: &'a Samples, index: &dyn Fn(usize) -> Option<usize>, combine: Combine) {
         let modules: Vec<usize> = samples.modules.iter().map(|module| self.module(module)).collect();
         let address = |location: &Location| Some((*modules.get(location.module)?, location.address));
+        let (is_less, other_threads) = ((combine.counts)(0, 1) == 0, self.threads.len());
+        if !is_less {
+            self.threads.extend(samples.threads.iter().cloned());
+        }
         for path in &samples.paths {
             let marks = path.marks.iter().map(|&mark| index(mark));
             let Some(marks) = marks.collect::<Option<Vec<usize>>>() else { continue };
@@ -34,7 +37,15 @@ impl<'a> Sums<'a> {
                 let addresses = stack.locations.iter().map(|&at| address(samples.locations.get(at)?));
                 if let Some(addresses) = addresses.collect() {
                     let count = known.entry(addresses).or_default();
-                    *count = (combine.counts)(*count, stack.samples);
+                    count.samples = (combine.counts)(count.samples, stack.samples);
+                    if is_less {
+                        let known: BTreeSet<_> = stack.times.iter().collect();
+                        count.times.retain(|time| !known.contains(time));
+                    } else {
+                        count
+                            .times
+                            .extend(stack.times.iter().map(|&(at, thread)| (at, thread.saturating_add(other_threads))));
+                    }
                 }
             }
         }
@@ -55,8 +66,8 @@ impl<'a> Sums<'a> {
 
     /// The same samples as `of`, with other paths.
     fn into_samples(mut self, of: &Samples) -> Samples {
-        self.paths.values_mut().for_each(|stacks| stacks.retain(|_, samples| *samples > 0));
-        let mut samples = Samples { modules: self.modules, ..of.clone() };
+        self.paths.values_mut().for_each(|stacks| stacks.retain(|_, count| count.samples > 0));
+        let mut samples = Samples { modules: self.modules, threads: self.threads, ..of.clone() };
         samples.set_paths(self.paths);
         samples.set_names(&self.named);
         samples
@@ -65,13 +76,16 @@ impl<'a> Sums<'a> {
 
 impl Samples {
     /// Replaces the paths, whose stacks are addresses in modules, and with them the locations, which have no names.
-    pub(crate) fn set_paths(&mut self, paths: impl IntoIterator<Item = (impl Into<PathKey>, Stacks)> + Clone) {
+    pub(crate) fn set_paths<C: Into<Counted>>(
+        &mut self,
+        paths: impl IntoIterator<Item = (impl Into<PathKey>, Stacks<C>)> + Clone,
+    ) {
         let stacks = paths.clone().into_iter().flat_map(|(_, stacks)| stacks.into_keys());
         let mut indices: BTreeMap<Address, usize> = stacks.flatten().map(|address| (address, 0)).collect();
         indices.values_mut().zip(0..).for_each(|(index, number)| *index = number);
-        let path = |(key, stacks): (_, Stacks)| {
-            let stack = |(addresses, samples): (Vec<Address>, u64)| {
-                (addresses.iter().map(|address| indices[address]).collect(), samples)
+        let path = |(key, stacks): (_, Stacks<C>)| {
+            let stack = |(addresses, count): (Vec<Address>, C)| {
+                (addresses.iter().map(|address| indices[address]).collect(), count.into())
             };
             SampledPath::new(Into::into(key), stacks.into_iter().map(stack))
         };
@@ -138,8 +152,9 @@ impl Samples {
 
     /// Whether the samples of both can be added.
     pub(in crate::snapshot) fn is_same_sampling(&self, other: &Self) -> bool {
-        let settings = |samples: &Self| (samples.event.clone(), samples.period, samples.frequency, samples.stack_bytes);
-        settings(self) == settings(other)
+        let rate = |samples: &Self| (samples.event.clone(), samples.period, samples.frequency);
+        let contents = |samples: &Self| (samples.stack_bytes, samples.timestamps);
+        rate(self) == rate(other) && contents(self) == contents(other)
     }
 
     /// These samples, with the counts of two others combined.
@@ -296,6 +311,27 @@ mod tests {
         assert_eq!(only(&both).user_ns, 10);
         both.retain(|mark| mark.name != "a");
         assert_eq!(only(&both).user_ns, 0);
+    }
+
+    #[test]
+    fn merged_times_are_those_of_the_threads_of_both_and_the_difference_has_the_later_ones() {
+        let timed = |times: &[(u64, usize)]| {
+            let mut timed = one();
+            let samples = &mut timed.samples[0];
+            samples.timestamps = true;
+            samples.threads = [7, 8].map(|id| TimedThread { id, name: None }).into();
+            let stack = &mut samples.paths[2].stacks[0];
+            (stack.samples, stack.times) = (times.len() as u64, times.to_vec());
+            timed
+        };
+        let times = |snapshot: &Snapshot| only(snapshot).paths.last().expect("a path").stacks[0].times.clone();
+        let (early, late) = (timed(&[(10, 0), (11, 1)]), timed(&[(10, 0), (11, 1), (12, 1)]));
+        let mut both = early.clone();
+        both.merge(&late);
+        assert_eq!(times(&both), [(10, 0), (11, 1), (10, 2), (11, 3), (12, 3)]);
+        assert_eq!(only(&both).threads.iter().map(|thread| thread.id).collect::<Vec<_>>(), [7, 8, 7, 8]);
+        let between = Snapshot { wall_ns: 1, ..late }.since(&early);
+        assert_eq!((times(&between), only(&between).threads.len()), (vec![(12, 1)], 2));
     }
 
     #[test]
