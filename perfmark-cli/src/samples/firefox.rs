@@ -56,9 +56,9 @@ struct Threads<'p, 'a> {
 }
 
 /// The names in a stack, the outermost first, and how many of them are marks or threads.
-struct Labels<'a> {
+struct Named<'a> {
     stack: Stack<'a>,
-    labels: Vec<StringHandle>,
+    names: Vec<StringHandle>,
     marked: usize,
 }
 
@@ -68,10 +68,10 @@ impl<'a> Threads<'_, 'a> {
         let interval = interval(self.sampled.samples);
         let thread = self.add(number, 0, &format!("samples of {}", self.sampled.samples.rate()));
         let mut taken = 0_u64;
-        for labels in self.labels() {
-            let weight = i32::try_from(labels.stack.samples).unwrap_or(i32::MAX);
-            self.add_sample(thread, taken.saturating_mul(interval), &labels, CpuDelta::ZERO, weight);
-            taken = taken.saturating_add(labels.stack.samples);
+        for named in self.named() {
+            let weight = i32::try_from(named.stack.samples).unwrap_or(i32::MAX);
+            self.add_sample(thread, taken.saturating_mul(interval), &named, CpuDelta::ZERO, weight);
+            taken = taken.saturating_add(named.stack.samples);
         }
         self.profile.set_thread_end_time(thread, at(taken.saturating_mul(interval)));
     }
@@ -79,9 +79,9 @@ impl<'a> Threads<'_, 'a> {
     /// Each thread that has samples with times. If this event `is_only`, its name is that of the thread.
     fn add_timelines(&mut self, is_only: bool) {
         let samples = self.sampled.samples;
-        let labels = self.labels();
-        let mut by_thread: BTreeMap<usize, Vec<(u64, &Labels<'_>)>> = BTreeMap::new();
-        for one in &labels {
+        let all = self.named();
+        let mut by_thread: BTreeMap<usize, Vec<(u64, &Named<'_>)>> = BTreeMap::new();
+        for one in &all {
             for &(time, thread) in one.stack.times {
                 by_thread.entry(thread).or_default().push((time, one));
             }
@@ -98,20 +98,20 @@ impl<'a> Threads<'_, 'a> {
             self.profile.set_thread_show_markers_in_timeline(thread, true);
             self.profile.set_thread_end_time(thread, at(last.0));
             let mut before = 0;
-            for (time, labels) in &timeline {
+            for (time, named) in &timeline {
                 let cpu = CpuDelta::from_nanos(cpu_ns.min(time - mem::replace(&mut before, *time)));
-                self.add_sample(thread, *time, labels, cpu, 1);
+                self.add_sample(thread, *time, named, cpu, 1);
             }
             self.add_markers(thread, &timeline);
         }
     }
 
     /// A marker for each mark and each series of samples in it.
-    fn add_markers(&mut self, thread: ThreadHandle, timeline: &[(u64, &Labels<'_>)]) {
+    fn add_markers(&mut self, thread: ThreadHandle, timeline: &[(u64, &Named<'_>)]) {
         let mut series: BTreeMap<&str, (u64, InMark)> = BTreeMap::new();
         let category = self.categories[0];
-        for (n, (time, labels)) in timeline.iter().enumerate() {
-            for (&name, &label) in labels.stack.marks.iter().zip(&labels.labels) {
+        for (n, (time, named)) in timeline.iter().enumerate() {
+            for (&name, &label) in named.stack.marks.iter().zip(&named.names) {
                 let (_, mark) = series.entry(name).or_insert((*time, InMark { name: label, category, samples: 0 }));
                 mark.samples += 1;
             }
@@ -134,37 +134,37 @@ impl<'a> Threads<'_, 'a> {
         thread
     }
 
-    fn add_sample(&mut self, thread: ThreadHandle, time: u64, labels: &Labels<'_>, cpu: CpuDelta, weight: i32) {
+    fn add_sample(&mut self, thread: ThreadHandle, time: u64, named: &Named<'_>, cpu: CpuDelta, weight: i32) {
         let [of_marks, of_functions] = self.categories;
-        let frames = labels.labels.iter().enumerate().map(|(depth, &label)| FrameInfo {
+        let frames = named.names.iter().enumerate().map(|(depth, &label)| FrameInfo {
             frame: Frame::Label(label),
-            category_pair: if depth < labels.marked { of_marks } else { of_functions }.into(),
+            category_pair: if depth < named.marked { of_marks } else { of_functions }.into(),
             flags: FrameFlags::empty(),
         });
         let stack = self.profile.intern_stack_frames(thread, frames);
         self.profile.add_sample(thread, at(time), stack, cpu, weight);
     }
 
-    fn labels(&mut self) -> Vec<Labels<'a>> {
-        let mut names = BTreeMap::new();
-        let labels = |stack: Stack<'a>| {
-            let mut labels = Vec::new();
+    fn named(&mut self) -> Vec<Named<'a>> {
+        let mut known = BTreeMap::new();
+        let named = |stack: Stack<'a>| {
+            let mut names = Vec::new();
             for part in stack.parts() {
-                let label = names.entry(part.key()).or_insert_with(|| {
+                let name = known.entry(part.key()).or_insert_with(|| {
                     self.profile.intern_string(&part.name(|frame| match (&frame.file, frame.line) {
                         (Some(file), Some(line)) => format!("{} ({file}:{line})", frame.function),
                         _ => frame.function.clone(),
                     }))
                 });
-                labels.push(*label);
+                names.push(*name);
             }
             let marked = stack.marks.len().max(1) + usize::from(stack.thread.is_some());
             if let Some((file, line)) = stack.own().and_then(|own| own.file.as_ref().zip(own.line)) {
-                labels.insert(marked, self.profile.intern_string(&sanitize(&format!("{file}:{line}"))));
+                names.insert(marked, self.profile.intern_string(&sanitize(&format!("{file}:{line}"))));
             }
-            Labels { stack, labels, marked }
+            Named { stack, names, marked }
         };
-        self.sampled.stacks().map(labels).collect()
+        self.sampled.stacks().map(named).collect()
     }
 }
 

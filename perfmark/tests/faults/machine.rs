@@ -26,7 +26,7 @@ pub(crate) fn paranoid_is_raised() {
     });
     has_begun.recv().expect("it begins");
     become_user(ROOT);
-    level.set("3");
+    ParanoidLevel::set("3");
     become_user(NOBODY);
     raised.send(()).expect("it listens");
     earlier.join().expect("does not panic");

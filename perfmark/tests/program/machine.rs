@@ -38,11 +38,11 @@ pub(crate) struct ParanoidLevel {
 impl ParanoidLevel {
     pub(crate) fn new(level: &str) -> Self {
         let this = Self { before: content(PARANOID).expect("there") };
-        this.set(level);
+        Self::set(level);
         this
     }
 
-    pub(crate) fn set(&self, level: &str) {
+    pub(crate) fn set(level: &str) {
         fs::write(PARANOID, level).expect("root's");
     }
 }

@@ -44,16 +44,18 @@ fn samples_have_the_times_and_threads_at_which_they_were_taken() {
     };
     let work = || {
         let threads = ["first", "second"].map(|name| thread::Builder::new().name(name.into()).spawn(worker));
-        threads.into_iter().for_each(|thread| thread.expect("started").join().expect("no panic"));
+        for thread in threads {
+            thread.expect("started").join().expect("no panic");
+        }
     };
-    let Some(sampled) = sampled(Sampling::new().frequency(3_001).timestamps(true), work) else { return };
-    let (ended, samples) = (perfmark::snapshot().wall_ns, sampled.samples());
+    let Some(taken) = sampled(Sampling::new().frequency(3_001).timestamps(true), work) else { return };
+    let (ended, samples) = (perfmark::snapshot().wall_ns, taken.samples());
     assert!(samples.timestamps);
     let stacks = || samples.paths.iter().flat_map(|path| &path.stacks);
     assert!(stacks().all(|stack| stack.times.len() as u64 == stack.samples), "each has a time");
     assert!(stacks().flat_map(|stack| &stack.times).all(|(at, _)| (began..=ended).contains(at)), "of the run");
     let of = |name: &str| {
-        let (in_loop, mark) = (Some(sampled.mark("again")), Some(name));
+        let (in_loop, mark) = (Some(taken.mark("again")), Some(name));
         let is_its = |thread: usize| samples.threads[thread].name.as_deref() == mark;
         let paths = samples.paths.iter().filter(|path| path.marks.last().copied() == in_loop);
         let times = paths.flat_map(|path| &path.stacks).flat_map(|stack| &stack.times);

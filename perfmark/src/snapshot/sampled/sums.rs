@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn merged_times_are_those_of_the_threads_of_both_and_the_difference_has_the_later_ones() {
-        let timed = |times: &[(u64, usize)]| {
+        let with_times = |times: &[(u64, usize)]| {
             let mut timed = one();
             let samples = &mut timed.samples[0];
             samples.timestamps = true;
@@ -325,7 +325,7 @@ mod tests {
             timed
         };
         let times = |snapshot: &Snapshot| only(snapshot).paths.last().expect("a path").stacks[0].times.clone();
-        let (early, late) = (timed(&[(10, 0), (11, 1)]), timed(&[(10, 0), (11, 1), (12, 1)]));
+        let (early, late) = (with_times(&[(10, 0), (11, 1)]), with_times(&[(10, 0), (11, 1), (12, 1)]));
         let mut both = early.clone();
         both.merge(&late);
         assert_eq!(times(&both), [(10, 0), (11, 1), (10, 2), (11, 3), (12, 3)]);
