@@ -562,11 +562,11 @@ fn is_root() -> bool {
 
 #[cfg(target_os = "linux")]
 fn a_setuid_program_ignores_settings() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
     if !cfg!(feature = "symbols") {
         println!("not run: reports have source lines with the feature `symbols`");
         return;
     }
-    use std::os::unix::fs::{PermissionsExt as _, chown};
     if !is_root() {
         return;
     }

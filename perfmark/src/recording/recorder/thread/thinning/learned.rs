@@ -154,6 +154,7 @@ mod tests {
                 now.calls += calls;
                 now.ticks += start::ticks_in(100 * calls) + waiting;
                 now.waiting = now.waiting.map(|(n, cpu_ns)| (n, cpu_ns + 100 * calls));
+                #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
                 let cost = (calls as f64 * (CALL + more)).round() as i64;
                 now.net[0] = now.net[0].map(|net| net.wrapping_add_signed(cost) + waiting);
                 if more == 0.0 && calls > length { learned.begin(&now) } else { learned.end(&now) }
