@@ -189,7 +189,7 @@ pub struct Ready {
 /// ```
 ///
 /// In an event loop, wait for the ring's descriptor instead (`AsFd`, and `AsRawFd` for `mio`'s `SourceFd` and tokio's
-/// `AsyncFd`).
+/// `AsyncFd`). perfmark's example `ring` (`examples/service/ring.rs`) does so with tokio.
 ///
 /// # Errors
 ///
