@@ -40,7 +40,7 @@ pub(crate) struct EventSet {
     /// The same, or those that first look for samples.
     unfenced_hooks: Cell<Hooks>,
     /// The probe overhead, and what it depends on. `None` before it is measured.
-    pub(crate) measured_overhead: Cell<Option<MeasuredOverhead>>,
+    pub(crate) measured_overhead: RefCell<Option<MeasuredOverhead>>,
     pub(crate) overhead_key: RefCell<Option<OverheadKey>>,
     /// The slot whose counter reads the thread's group, if several events of the set are in the group; else null.
     reader: *const EventSlot,
@@ -81,7 +81,7 @@ impl EventSet {
             calibration_calls,
             base_hooks: Cell::new(hooks),
             unfenced_hooks: Cell::new(hooks),
-            measured_overhead: Cell::default(),
+            measured_overhead: RefCell::default(),
             overhead_key: RefCell::default(),
             reader: ptr::null(),
             off_cpu: 0..0,

@@ -308,12 +308,12 @@ impl Plan {
 
     /// Publishes the probe overhead of the event set in the mark's cells.
     pub(crate) fn publish_overhead(&self) {
-        let measured = self.set().measured_overhead.get();
+        let measured = self.set().measured_overhead.borrow();
         if let Some(member) = self.member() {
-            member.cost_ns.set(measured.map_or(UNKNOWN_NS, |measured| measured.call_ns));
+            member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.call_ns));
         }
         for (event, cells) in self.set().events().zip(&self.cells.events) {
-            cells.overhead.set(match &measured {
+            cells.overhead.set(match &*measured {
                 Some(measured) => Overhead {
                     in_call: measured.probe.in_leaf[event.n],
                     total: measured.probe.total[event.slot_index],

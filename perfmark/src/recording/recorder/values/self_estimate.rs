@@ -7,12 +7,10 @@
 
 use super::open_calls::visit_open;
 use crate::recording::cells::EventCells;
-use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::event_set::SetEvent;
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::stack::FrameRef;
 use crate::recording::recorder::thread::state::Recorder;
-use crate::recording::recorder::thread::thinning::learned::Moment;
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
 const DEPTH: usize = 32;
@@ -24,21 +22,20 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     if burst == 0 {
         return;
     }
-    let (mut depth, mut outermost) = (0, None);
+    let Some((thinning, slots)) = recorder.thinning() else { return };
+    let (mut depth, moment) = (0, thinning.learned.of_begin());
+    moment.note_call(0);
     visit_open(recorder, &mut |frame, costs| {
         frame.begin_burst(burst);
-        let mut net = [None; EVENT_SLOTS];
+        moment.note_call(frame.number());
         for cost in costs {
             frame.begin_own(cost.event.n, cost.own);
-            net[cost.event.slot_index] = Some(cost.net);
+            moment.note_cost(cost.event.slot_index, cost.net);
         }
-        outermost = Some((frame, net));
         depth += 1;
         depth < DEPTH
     });
-    if let Some(((frame, net), (thinning, slots))) = outermost.zip(recorder.thinning()) {
-        thinning.learned.begin(&Moment::new(slots, frame.number(), recorder.bursts.calls(), net));
-    }
+    thinning.learned.begin(&recorder.bursts, slots);
 }
 
 /// Notes in the open calls that the burst ends.
@@ -47,25 +44,24 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
     if burst == 0 {
         return;
     }
-    let (mut depth, mut outermost, began) = (0, None, recorder.burst_began.get());
+    let Some((thinning, slots)) = recorder.thinning() else { return };
+    let (mut depth, moment, began) = (0, thinning.learned.of_end(), recorder.burst_began.get());
+    moment.note_call(0);
     visit_open(recorder, &mut |frame, costs| {
         let noted = frame.burst() == burst;
         let began_in_it = frame.number() > began;
         if noted || began_in_it {
             frame.end_burst(began_in_it);
-            let mut net = [None; EVENT_SLOTS];
+            moment.note_call(frame.number());
             for cost in costs {
                 frame.end_own(cost.event.n, cost.own);
-                net[cost.event.slot_index] = Some(cost.net);
+                moment.note_cost(cost.event.slot_index, cost.net);
             }
-            outermost = Some((frame, net));
         }
         depth += 1;
         depth < DEPTH || noted
     });
-    if let Some(((frame, net), (thinning, slots))) = outermost.zip(recorder.thinning()) {
-        thinning.learned.end(&Moment::new(slots, frame.number(), recorder.bursts.calls(), net));
-    }
+    thinning.learned.end(&recorder.bursts, slots);
 }
 
 /// The parts of a call's cost in an event without measured calls inside.
