@@ -192,7 +192,9 @@ mod tests {
                 net = net.wrapping_add_signed(cost) + waiting;
                 moment.note_call(call(burst));
                 moment.note_cost(0, net);
-                (moment.calls.set(calls), moment.ticks.set(ticks), moment.cpu_ns.set(Some(cpu_ns)));
+                moment.calls.set(calls);
+                moment.ticks.set(ticks);
+                moment.cpu_ns.set(Some(cpu_ns));
             }
             learned.learn(|n| (n == 0).then_some(true));
             learned.adapt();
