@@ -71,11 +71,6 @@ pub(crate) fn ticks() -> u64 {
     clock().elapsed_ticks()
 }
 
-/// The number of ticks in so many nanoseconds.
-pub(crate) fn ticks_in(ns: u64) -> u64 {
-    clock().ticks_in(ns)
-}
-
 /// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
 pub(crate) fn nanoseconds_per_tick() -> f64 {
     /// The value's bits; 0 before the first use.

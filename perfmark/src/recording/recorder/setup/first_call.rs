@@ -346,6 +346,9 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
     set.overhead.set(&measured.map(|measured| measured.probe).unwrap_or_default());
     set.overhead_key.replace(measured.is_some().then_some(key));
     set.measured_overhead.replace(measured);
+    if set.mode.measured == Measured::InBursts {
+        resources.thinning.learned.apply_to(set);
+    }
     for plan in resources.plans().filter(|plan| ptr::eq(plan.set(), set)) {
         bind::bind_plan(plan);
         plan.publish_overhead();

@@ -316,7 +316,7 @@ impl Plan {
             cells.overhead.set(match &*measured {
                 Some(measured) => Overhead {
                     in_call: measured.probe.in_leaf[event.n],
-                    total: measured.probe.total[event.slot_index],
+                    total: self.set().overhead.total[event.slot_index].get(),
                     noise: measured.noise[event.n],
                     is_unknown: false,
                 },

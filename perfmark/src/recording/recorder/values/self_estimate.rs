@@ -22,20 +22,18 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     if burst == 0 {
         return;
     }
-    let Some((thinning, slots)) = recorder.thinning() else { return };
-    let (mut depth, moment) = (0, thinning.learned.of_begin());
-    moment.note_call(0);
+    let Some((thinning, _)) = recorder.thinning() else { return };
+    let (mut depth, edge) = (0, thinning.learned.begin(&recorder.bursts));
     visit_open(recorder, &mut |frame, costs| {
         frame.begin_burst(burst);
-        moment.note_call(frame.number());
+        edge.note_call(frame.number());
         for cost in costs {
             frame.begin_own(cost.event.n, cost.own);
-            moment.note_cost(cost.event.slot_index, cost.net);
+            edge.note_cost(cost.event.slot_index, cost.net);
         }
         depth += 1;
         depth < DEPTH
     });
-    thinning.learned.begin(&recorder.bursts, slots);
 }
 
 /// Notes in the open calls that the burst ends.
@@ -45,23 +43,22 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         return;
     }
     let Some((thinning, slots)) = recorder.thinning() else { return };
-    let (mut depth, moment, began) = (0, thinning.learned.of_end(), recorder.burst_began.get());
-    moment.note_call(0);
+    let (mut depth, edge, began) = (0, thinning.learned.end(&recorder.bursts), recorder.burst_began.get());
     visit_open(recorder, &mut |frame, costs| {
         let noted = frame.burst() == burst;
         let began_in_it = frame.number() > began;
         if noted || began_in_it {
             frame.end_burst(began_in_it);
-            moment.note_call(frame.number());
+            edge.note_call(frame.number());
             for cost in costs {
                 frame.end_own(cost.event.n, cost.own);
-                moment.note_cost(cost.event.slot_index, cost.net);
+                edge.note_cost(cost.event.slot_index, cost.net);
             }
         }
         depth += 1;
         depth < DEPTH || noted
     });
-    thinning.learned.end(&recorder.bursts, slots);
+    thinning.learned.learn(slots);
 }
 
 /// The parts of a call's cost in an event without measured calls inside.

@@ -138,11 +138,6 @@ impl Bursts {
         self.measured() + self.skipped()
     }
 
-    /// The length of bursts.
-    pub(crate) fn length(&self) -> u32 {
-        self.length.get()
-    }
-
     /// The number of measured calls so far.
     pub(crate) fn measured(&self) -> u64 {
         self.measured.get()

@@ -2,46 +2,36 @@
 //! predictors hold all that it needs.
 //!
 //! Calls in bursts are a sample of a thread's calls. So in the mean, one of them costs as much as one in the gaps, once
-//! the probe overhead is left out. What it costs more is overhead that calibration did not see; it costs less if the
-//! core was slower during calibration.
+//! the probe overhead is left out. What it costs more is overhead that calibration did not see.
 
 use std::cell::Cell;
 
-use perfmark_rdpmc::clock;
-
 use super::bursts::Bursts;
-use crate::platform::usage::thread_cpu_ns;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::start;
-use crate::settings::recording::is_off;
 
 /// Shorter bursts teach nothing: what is left of the work for a burst would count.
-const SHORTEST: u32 = 128;
+const SHORTEST: f64 = 128.0;
 /// What is learned from calls counts half as much after so many more.
 const HALF: f64 = 8_192.0;
 /// Fewer calls are taken to be too few: what they teach counts as if these were as many.
 const FEWEST: f64 = 512.0;
-/// The most that a burst teaches, as a multiple of the overhead that calibration measured: the program may do something
-/// rare in a burst, or in a gap.
-const MOST: f64 = 2.0;
-/// A burst teaches nothing if the thread is off the CPU for more than one of so many ticks.
-const OFF_CPU: u64 = 16;
+/// The least and the most that a burst may teach, as multiples of the overhead that calibration measured. Beyond, the
+/// thread waited, or did something rare, in the burst or in the gap.
+const FROM: f64 = -1.0;
+const TO: f64 = 4.0;
 
-/// The cost of an open call at one moment, and how many calls of thinned marks the thread had made.
+/// The cost of an open call when a burst begins or ends, and how many calls of thinned marks there were until then.
 #[derive(Debug, Default)]
-pub(crate) struct Moment {
+pub(crate) struct BurstEdge {
     /// The number of the open call; 0 if there is none.
     call: Cell<u64>,
     calls: Cell<u64>,
-    ticks: Cell<u64>,
-    /// The thread's CPU time, if a slot counts ticks also while the thread waits.
-    cpu_ns: Cell<Option<u64>>,
     /// For each event slot, with all calls inside.
     net: [Cell<Option<u64>>; EVENT_SLOTS],
 }
 
-impl Moment {
+impl BurstEdge {
     /// Notes the number of an open call, or 0. Nothing else is known of it yet.
     pub(crate) fn note_call(&self, call: u64) {
         self.call.set(call);
@@ -52,31 +42,15 @@ impl Moment {
         self.net[slot].set(Some(net));
     }
 
-    /// Notes the rest.
-    fn note_calls(&self, bursts: &Bursts, slots: &EventSlots) {
-        self.calls.set(bursts.calls());
-        // After recording has ended, no system call is allowed.
-        let needs_cpu_time = slots.iter().any(|slot| slot.is_ticks()) && bursts.length() >= SHORTEST && !is_off();
-        self.cpu_ns.set(if needs_cpu_time { thread_cpu_ns() } else { None });
-        self.ticks.set(clock::ticks());
-    }
-
-    /// The number of calls since an earlier moment; 0 if the open call is another one.
+    /// The number of calls since an earlier edge; 0 if the open call is another one.
     fn calls_since(&self, earlier: &Self) -> f64 {
         let is_same = self.call == earlier.call && self.call.get() != 0;
         if is_same { self.calls.get().saturating_sub(earlier.calls.get()) as f64 } else { 0.0 }
     }
 
-    /// How many ticks there were since, and for how many of them the thread was off the CPU.
-    fn ticks_since(&self, earlier: &Self) -> [u64; 2] {
-        let ticks = self.ticks.get().saturating_sub(earlier.ticks.get());
-        let on_cpu = self.cpu_ns.get().zip(earlier.cpu_ns.get());
-        [ticks, on_cpu.map_or(0, |(now, earlier)| ticks.saturating_sub(start::ticks_in(now.saturating_sub(earlier))))]
-    }
-
     /// What the slot counted since.
-    fn cost_since(&self, earlier: &Self, slot: usize) -> Option<u64> {
-        Some(self.net[slot].get()?.wrapping_sub(earlier.net[slot].get()?))
+    fn cost_since(&self, earlier: &Self, slot: usize) -> Option<f64> {
+        Some(self.net[slot].get()?.wrapping_sub(earlier.net[slot].get()?).cast_signed() as f64)
     }
 }
 
@@ -84,63 +58,59 @@ impl Moment {
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
     /// When the last burst ended, when the next one began, and when that ended.
-    moments: [Moment; 3],
+    edges: [BurstEdge; 3],
     /// The index of the first of these.
     first: Cell<usize>,
     /// For each event slot, how much more some calls cost, and how many they are.
     sums: [Cell<[f64; 2]>; EVENT_SLOTS],
-    /// The overhead of a call, as calibration measured it, and how much is added to it.
+    /// The overhead of a call, as calibration measured it; how much is added to it; and how much was when the burst
+    /// began.
     measured: [Cell<u64>; EVENT_SLOTS],
-    added: [Cell<f64>; EVENT_SLOTS],
+    added: [Cell<u32>; EVENT_SLOTS],
+    added_in_burst: [Cell<u32>; EVENT_SLOTS],
 }
 
 impl Learned {
-    fn moment(&self, n: usize) -> &Moment {
-        &self.moments[(self.first.get() + n) % self.moments.len()]
+    fn edge(&self, n: usize) -> &BurstEdge {
+        &self.edges[(self.first.get() + n) % self.edges.len()]
     }
 
-    /// The moment at which a burst begins, in which all thinned marks take part.
-    pub(crate) fn of_begin(&self) -> &Moment {
-        self.moment(1)
+    /// The begin of a burst in which all thinned marks take part.
+    pub(crate) fn begin(&self, bursts: &Bursts) -> &BurstEdge {
+        self.added_in_burst.iter().zip(&self.added).for_each(|(in_burst, added)| in_burst.set(added.get()));
+        self.edge(1).calls.set(bursts.calls());
+        self.edge(1).note_call(0);
+        self.edge(1)
     }
 
-    pub(crate) fn begin(&self, bursts: &Bursts, slots: &EventSlots) {
-        self.of_begin().note_calls(bursts, slots);
+    /// The end of the burst.
+    pub(crate) fn end(&self, bursts: &Bursts) -> &BurstEdge {
+        self.edge(2).calls.set(bursts.calls());
+        self.edge(2).note_call(0);
+        self.edge(2)
     }
 
-    /// The moment at which the burst ends.
-    pub(crate) fn of_end(&self) -> &Moment {
-        self.moment(2)
+    /// Learns from a burst of which both edges were noted.
+    pub(crate) fn learn(&self, slots: &EventSlots) {
+        self.learn_of(|n| slots.get(n).is_some_and(|slot| slot.depends_on_caches()));
     }
 
-    pub(crate) fn end(&self, bursts: &Bursts, slots: &EventSlots) {
-        self.of_end().note_calls(bursts, slots);
-        self.learn(|n| {
-            let slot = slots.get(n).filter(|slot| slot.depends_on_caches());
-            slot.map(|slot| slot.is_ticks())
-        });
-    }
-
-    /// Learns from the burst. `counts_waiting` says of a slot whether it counts time off the CPU; `None` if there is
-    /// nothing to learn.
-    fn learn(&self, counts_waiting: impl Fn(usize) -> Option<bool>) {
-        let [ended, began, now] = [0, 1, 2].map(|n| self.moment(n));
-        let (in_gap, in_burst) = (began.calls_since(ended), now.calls_since(began));
-        let ([_, waited], [ticks, off_cpu]) = (began.ticks_since(ended), now.ticks_since(began));
-        began.call.set(0);
-        self.first.set((self.first.get() + 2) % self.moments.len());
-        if in_gap == 0.0 || in_burst < SHORTEST.into() || off_cpu > ticks / OFF_CPU {
+    /// Learns of these slots.
+    fn learn_of(&self, is_learned: impl Fn(usize) -> bool) {
+        let [ended, begun, now] = [0, 1, 2].map(|n| self.edge(n));
+        let (in_gap, in_burst) = (begun.calls_since(ended), now.calls_since(begun));
+        begun.call.set(0);
+        self.first.set((self.first.get() + 2) % self.edges.len());
+        if in_gap == 0.0 || in_burst < SHORTEST {
             return;
         }
-        for n in 0..EVENT_SLOTS {
-            let costs = began.cost_since(ended, n).zip(now.cost_since(began, n));
-            if let Some((counts_waiting, (gap, burst))) = counts_waiting(n).zip(costs) {
-                let [waited, off_cpu] = [waited, off_cpu].map(|waiting| if counts_waiting { waiting } else { 0 });
-                let of_call = |cost: u64, waiting, calls| cost.wrapping_sub(waiting).cast_signed() as f64 / calls;
-                let more = of_call(burst, off_cpu, in_burst) - of_call(gap, waited, in_gap) + self.added[n].get();
-                let most = MOST * self.measured[n].get() as f64;
+        for n in (0..EVENT_SLOTS).filter(|&n| is_learned(n)) {
+            let (Some(gap), Some(burst)) = (begun.cost_since(ended, n), now.cost_since(begun, n)) else { continue };
+            let measured = self.measured[n].get() as f64;
+            let more = burst / in_burst - gap / in_gap + f64::from(self.added_in_burst[n].get());
+            if (FROM * measured..=TO * measured).contains(&more) {
                 let [sum, calls] = self.sums[n].get().map(|sum| sum * HALF / (HALF + in_burst));
-                self.sums[n].set([sum + more.clamp(-most, most) * in_burst, calls + in_burst]);
+                self.sums[n].set([sum + more * in_burst, calls + in_burst]);
             }
         }
     }
@@ -149,18 +119,18 @@ impl Learned {
     pub(crate) fn adapt(&self) {
         for (added, sums) in self.added.iter().zip(&self.sums) {
             let [sum, calls] = sums.get();
-            added.set((sum / calls.max(FEWEST)).round());
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates at 0")]
+            added.set((sum / calls.max(FEWEST)).round() as u32);
         }
     }
 
-    /// Adds it to the overhead of calls with this event set.
+    /// Adds it to the overhead of calls with this event set, whose marks are thinned.
     pub(crate) fn apply_to(&self, set: &EventSet) {
         let overhead = set.measured_overhead.borrow();
         let Some(overhead) = overhead.as_ref() else { return };
         for (n, (total, &measured)) in set.overhead.total.iter().zip(&overhead.probe.total).enumerate() {
             self.measured[n].set(measured);
-            #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
-            total.set(measured.saturating_add_signed(self.added[n].get() as i64).max(measured / 2));
+            total.set(measured.saturating_add(self.added[n].get().into()));
         }
     }
 }
@@ -174,46 +144,43 @@ mod tests {
     const MEASURED: u64 = 50;
 
     /// Runs bursts of so many calls, with gaps between them. A measured call costs `more` than calibration measured,
-    /// and the gaps and the bursts wait for so many ticks. Returns what is added to the overhead of a call.
-    fn learn(length: u64, more: f64, waiting: [u64; 2], call: impl Fn(u64) -> u64) -> f64 {
+    /// and each tenth gap and burst has so much other work. Returns what is added to the overhead of a call.
+    fn learn(length: u64, more: f64, [in_gap, in_burst]: [u64; 2], call: impl Fn(u64) -> u64) -> u32 {
         let learned = Learned::default();
         learned.measured[0].set(MEASURED);
-        let (mut calls, mut ticks, mut cpu_ns, mut net) = (0, 0, 0, 0_u64);
+        let (bursts, mut calls, mut net) = (Bursts::default(), 0, 0_u64);
         for burst in 0..200 {
-            let in_burst = more - learned.added[0].get();
-            for (moment, of_part, more, waiting) in
-                [(learned.of_begin(), length * 64, 0.0, waiting[0]), (learned.of_end(), length, in_burst, waiting[1])]
-            {
+            let mut note = |edge: &BurstEdge, of_part: u64, more: f64, work: u64| {
                 calls += of_part;
-                ticks += start::ticks_in(100 * of_part) + waiting;
-                cpu_ns += 100 * of_part;
                 #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
                 let cost = (of_part as f64 * (CALL + more)).round() as i64;
-                net = net.wrapping_add_signed(cost) + waiting;
-                moment.note_call(call(burst));
-                moment.note_cost(0, net);
-                moment.calls.set(calls);
-                moment.ticks.set(ticks);
-                moment.cpu_ns.set(Some(cpu_ns));
-            }
-            learned.learn(|n| (n == 0).then_some(true));
+                net = net.wrapping_add_signed(cost) + if burst % 10 == 9 { work } else { 0 };
+                edge.calls.set(calls);
+                edge.note_call(call(burst));
+                edge.note_cost(0, net);
+            };
+            note(learned.begin(&bursts), length * 64, 0.0, in_gap);
+            let in_force = f64::from(learned.added[0].get());
+            // The thread adapts before it notes the end.
             learned.adapt();
+            note(learned.end(&bursts), length, more - in_force, in_burst);
+            learned.learn_of(|n| n == 0);
         }
+        learned.adapt();
         learned.added[0].get()
     }
 
     #[test]
     fn overhead_that_calibration_did_not_see_is_learned_from_bursts() {
-        for (more, expected) in [(30.0, 30.0), (-10.0, -10.0), (0.0, 0.0), (1_000.0, 100.0), (-1_000.0, -100.0)] {
-            let learned = learn(1_024, more, [5_000, 0], |_| 7);
-            assert!((learned - expected).abs() <= 0.001 * expected.abs(), "{more}: {learned}");
+        let waiting = 10_000_000;
+        for (more, expected) in [(30.0, 30), (100.0, 100), (0.0, 0), (-10.0, 0), (1_000.0, 0)] {
+            assert_eq!(learn(1_024, more, [0, 0], |_| 7), expected, "{more}");
+            assert_eq!(learn(1_024, more, [waiting, waiting], |_| 7), expected, "{more}, with waiting");
         }
     }
 
     #[test]
-    fn short_bursts_bursts_with_waiting_and_bursts_in_different_calls_teach_nothing() {
-        let each =
-            [learn(64, 30.0, [0, 0], |_| 7), learn(1_024, 30.0, [0, 50_000], |_| 7), learn(1_024, 30.0, [0, 0], |n| n)];
-        assert!(each.iter().all(|learned| learned.abs() < 0.5), "{each:?}");
+    fn short_bursts_and_bursts_in_different_calls_teach_nothing() {
+        assert_eq!([learn(64, 30.0, [0, 0], |_| 7), learn(1_024, 30.0, [0, 0], |burst| burst + 1)], [0, 0]);
     }
 }

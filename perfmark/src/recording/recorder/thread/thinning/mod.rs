@@ -204,7 +204,10 @@ impl Thinning {
         self.note_range(&members);
         self.learned.adapt();
         for member in members.iter() {
-            member.plans().for_each(|plan| self.learned.apply_to(plan.set()));
+            for plan in member.plans().filter(|plan| plan.is_thinned()) {
+                self.learned.apply_to(plan.set());
+                plan.publish_overhead();
+            }
             let every = self.every(member);
             if member.in_use.replace(every) != every {
                 changed(member.slot.get());
