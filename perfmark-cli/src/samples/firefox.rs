@@ -2,13 +2,13 @@
 //! markers. Other samples are in a thread for each event and rate: they follow each other at the sampling interval,
 //! those with the same marks together.
 
-use std::collections::BTreeMap;
-use std::mem;
+use std::collections::{BTreeMap, BTreeSet};
+use std::{mem, ptr};
 
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, MarkerFieldFlags, MarkerFieldFormat,
-    MarkerLocations, MarkerTiming, ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval, StaticSchemaMarker,
-    StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
+    MarkerLocations, MarkerTiming, ProcessHandle, Profile, ReferenceTimestamp, SamplingInterval, StackHandle,
+    StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
 };
 use perfmark::text::sanitize;
 use perfmark::{Samples, Snapshot};
@@ -70,7 +70,8 @@ impl<'a> Threads<'_, 'a> {
         let mut taken = 0_u64;
         for named in self.named() {
             let weight = i32::try_from(named.stack.samples).unwrap_or(i32::MAX);
-            self.add_sample(thread, taken.saturating_mul(interval), &named, CpuDelta::ZERO, weight);
+            let stack = self.intern(thread, &named);
+            self.profile.add_sample(thread, at(taken.saturating_mul(interval)), stack, CpuDelta::ZERO, weight);
             taken = taken.saturating_add(named.stack.samples);
         }
         self.profile.set_thread_end_time(thread, at(taken.saturating_mul(interval)));
@@ -86,8 +87,9 @@ impl<'a> Threads<'_, 'a> {
                 by_thread.entry(thread).or_default().push((time, one));
             }
         }
-        // Each sample at a frequency stands for that much CPU time.
-        let cpu_ns = samples.frequency.map_or(0, |_| interval(samples));
+        // Each sample at a frequency, or of a clock, stands for that much CPU time.
+        let of_clock = samples.period.filter(|_| samples.event.ends_with("-clock"));
+        let cpu_ns = of_clock.or(samples.frequency.map(|_| interval(samples))).unwrap_or(0);
         for (thread, mut timeline) in by_thread {
             timeline.sort_by_key(|(time, _)| *time);
             let (Some(first), Some(last)) = (timeline.first(), timeline.last()) else { continue };
@@ -97,10 +99,11 @@ impl<'a> Threads<'_, 'a> {
             let thread = self.add(known.map_or(0, |thread| thread.id), first.0, &name);
             self.profile.set_thread_show_markers_in_timeline(thread, true);
             self.profile.set_thread_end_time(thread, at(last.0));
-            let mut before = 0;
+            let (mut before, mut stacks) = (0, BTreeMap::new());
             for (time, named) in &timeline {
                 let cpu = CpuDelta::from_nanos(cpu_ns.min(time - mem::replace(&mut before, *time)));
-                self.add_sample(thread, *time, named, cpu, 1);
+                let stack = *stacks.entry(ptr::from_ref(*named)).or_insert_with(|| self.intern(thread, named));
+                self.profile.add_sample(thread, at(*time), stack, cpu, 1);
             }
             self.add_markers(thread, &timeline);
         }
@@ -110,12 +113,16 @@ impl<'a> Threads<'_, 'a> {
     fn add_markers(&mut self, thread: ThreadHandle, timeline: &[(u64, &Named<'_>)]) {
         let mut series: BTreeMap<&str, (u64, InMark)> = BTreeMap::new();
         let category = self.categories[0];
-        for (n, (time, named)) in timeline.iter().enumerate() {
+        let mut runs = timeline.chunk_by(|(_, one), (_, other)| ptr::eq(*one, *other)).peekable();
+        while let Some(run) = runs.next() {
+            let (Some((begun, named)), Some((time, _))) = (run.first(), run.last()) else { continue };
+            let samples = u32::try_from(run.len()).unwrap_or(u32::MAX);
             for (&name, &label) in named.stack.marks.iter().zip(&named.names) {
-                let (_, mark) = series.entry(name).or_insert((*time, InMark { name: label, category, samples: 0 }));
-                mark.samples += 1;
+                let (_, mark) = series.entry(name).or_insert((*begun, InMark { name: label, category, samples: 0 }));
+                mark.samples = mark.samples.saturating_add(samples);
             }
-            let next = timeline.get(n + 1).map_or(&[][..], |(_, next)| &next.stack.marks);
+            let next = runs.peek().and_then(|run| run.first()).map_or(&[][..], |(_, next)| &next.stack.marks);
+            let next: BTreeSet<&str> = next.iter().copied().collect();
             series.retain(|name, (start, mark)| {
                 let goes_on = next.contains(name);
                 if !goes_on {
@@ -134,15 +141,14 @@ impl<'a> Threads<'_, 'a> {
         thread
     }
 
-    fn add_sample(&mut self, thread: ThreadHandle, time: u64, named: &Named<'_>, cpu: CpuDelta, weight: i32) {
+    fn intern(&mut self, thread: ThreadHandle, named: &Named<'_>) -> Option<StackHandle> {
         let [of_marks, of_functions] = self.categories;
         let frames = named.names.iter().enumerate().map(|(depth, &label)| FrameInfo {
             frame: Frame::Label(label),
             category_pair: if depth < named.marked { of_marks } else { of_functions }.into(),
             flags: FrameFlags::empty(),
         });
-        let stack = self.profile.intern_stack_frames(thread, frames);
-        self.profile.add_sample(thread, at(time), stack, cpu, weight);
+        self.profile.intern_stack_frames(thread, frames)
     }
 
     fn named(&mut self) -> Vec<Named<'a>> {

@@ -167,13 +167,13 @@ pub(crate) fn has_more_rights_than_its_caller() -> bool {
 #[allow(unsafe_code, reason = "reads the list of libc")]
 fn for_each_variable(mut call: impl FnMut(&[u8])) {
     unsafe extern "C" {
-        static environ: *const *const c_char;
+        static mut environ: *const *const c_char;
     }
     // SAFETY: environ(7): null, or a list that ends with null, of strings that end with zero. perfmark reads it when
-    // the program, or the library that contains it, is loaded. As for getenv(3), no other thread may change it then,
-    // which `env::set_var` requires of its callers, too.
+    // the program, or the library that contains it, is loaded. As for getenv(3), no other thread may change it then;
+    // a program with threads that loads such a library must not call `env::set_var` meanwhile.
     unsafe {
-        let mut next = environ;
+        let mut next = (&raw const environ).read();
         while !next.is_null() && !(*next).is_null() {
             call(CStr::from_ptr(*next).to_bytes());
             next = next.add(1);

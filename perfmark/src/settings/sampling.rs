@@ -76,6 +76,8 @@ const EXPECTED: &str = "expected `off`, a number of samples a second such as `99
                         `cycles:1000003`; several are separated by commas, and `stack=2048`, `stack=fp` or \
                         `stack=off` sets how callers are found, and `timestamps` adds when samples were taken";
 
+const NO_RATE: &str = "expected how often samples are taken, too, such as `99,timestamps` for 99 a second";
+
 /// Reads `99`, samples a second, or `cycles:1000003`, an event and the number of its occurrences between two samples;
 /// `stack=…`, and `timestamps`.
 pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
@@ -88,7 +90,7 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
         }
     }
     if settings.events.is_empty() {
-        return Err(EXPECTED.into());
+        return Err(if items(text).next().is_some() { NO_RATE } else { EXPECTED }.into());
     }
     settings.check()?;
     Ok(settings)
@@ -209,10 +211,11 @@ mod tests {
 
     #[test]
     fn other_values_are_refused() {
-        for text in
-            ["", "0", "-1", "cycles", "cycles:", "cycles:0", "cycles:often", "99hz", "time:9", "stack=fp", "99,"]
-        {
+        for text in ["", "0", "-1", "cycles", "cycles:", "cycles:0", "cycles:often", "99hz", "time:9", "99,"] {
             assert!(parse(text).unwrap_err().contains("expected `off`, a number"), "{text}");
+        }
+        for text in ["stack=fp", "timestamps", "stack=off,timestamps"] {
+            assert!(parse(text).unwrap_err().contains("how often"), "{text}");
         }
         for text in ["99,stack=", "99,stack=0", "99,stack=all"] {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");

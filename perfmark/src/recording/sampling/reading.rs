@@ -1,7 +1,8 @@
 //! Reads a thread's ring with the notes of its calls.
 #![allow(unsafe_code, reason = "nodes are found by pointers")]
 
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::{mem, ptr};
 
 use perfmark_rdpmc::sample::{Body, Ring, Sample};
@@ -204,12 +205,13 @@ fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut
 
 /// Nanoseconds since the program's start, of a time of `CLOCK_MONOTONIC`.
 fn since_start(time: u64) -> u64 {
-    static START: OnceLock<u64> = OnceLock::new();
-    let start = START.get_or_init(|| {
+    /// When that was; 0 if it is unknown.
+    static START: AtomicU64 = AtomicU64::new(0);
+    if START.load(Relaxed) == 0 {
         let elapsed = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
-        monotonic_ns().unwrap_or(0).saturating_sub(elapsed)
-    });
-    time.saturating_sub(*start)
+        START.store(monotonic_ns().unwrap_or(0).saturating_sub(elapsed), Relaxed);
+    }
+    time.saturating_sub(START.load(Relaxed))
 }
 
 /// Gives the usual period to the events that have had a sample.

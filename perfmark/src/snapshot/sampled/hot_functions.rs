@@ -34,7 +34,7 @@ pub struct HotFunction {
 
 impl HotFunction {
     /// Where its samples are: `in parse`, a mark; or `thread worker-*`, outside of all marks. `mostly` precedes it if
-    /// some are elsewhere. `names` are those of the snapshot's marks.
+    /// fewer than half are elsewhere, and `partly` if more are. `names` are those of the snapshot's marks.
     #[must_use]
     pub fn around(&self, names: &[String]) -> String {
         let around = match (self.mark.and_then(|mark| names.get(mark)), &self.thread) {
@@ -42,7 +42,11 @@ impl HotFunction {
             (None, Some(thread)) => format!("thread {}", sanitize(thread)),
             (None, None) => "outside marks".to_owned(),
         };
-        if self.elsewhere > 0 { format!("mostly {around}") } else { around }
+        match self.elsewhere {
+            0 => around,
+            elsewhere if elsewhere < self.samples.div_ceil(2) => format!("mostly {around}"),
+            _ => format!("partly {around}"),
+        }
     }
 }
 
