@@ -84,6 +84,9 @@ fn main() {
             trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),
             trial("a_sigtrap_is_sent_for_every_sample", || passes("sigtrap")),
             trial("what_is_refused_is_named_with_its_remedy", limits::what_is_refused_is_named_with_its_remedy),
+            trial("a_group_that_linux_refuses_is_refused_with_the_reason", || {
+                limits::a_group_that_linux_refuses_is_refused_with_the_reason();
+            }),
             trial("what_requires_permission_is_named", || passes("permissions")),
             trial("users_without_permissions_may_request_all_the_rest", || passes("without permissions")),
             trial("spent_locked_memory_is_reported_with_the_number_of_rings_that_fit", || passes("locked memory")),

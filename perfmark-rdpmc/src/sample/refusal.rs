@@ -21,6 +21,9 @@ const REQUESTS: [(u64, &str); 7] = [
     (FLAG_AUX_OUTPUT, "aux_output"),
 ];
 
+/// The number of the last signal: `_NSIG` of `include/uapi/asm-generic/signal.h` and `arch/x86/include/asm/signal.h`.
+const SIGNALS: i32 = 64;
+
 /// Why a sampler is not opened at all.
 pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
     let is_power = |pages: usize| pages.is_power_of_two();
@@ -37,6 +40,10 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
              (EINVAL); open one for each CPU (Target::on_cpu), or one for each thread"
                 .into(),
         );
+    }
+    // 0 stands for SIGIO (`F_SETSIG` in fcntl(2)).
+    if let Some(signal) = sampler.signal.filter(|signal| !(1..=SIGNALS).contains(signal)) {
+        return Some(format!("{signal} is no signal; choose one from 1 to {SIGNALS}"));
     }
     if sampler.signal.is_some() && !sampler.target.is_thread() {
         return Some("signals are sent to the sampled thread, and neither a CPU nor a cgroup is one".into());

@@ -9,6 +9,7 @@ use super::refusal;
 use super::sampler::Sampler;
 use crate::attr::Attr;
 use crate::error::Error;
+use crate::group;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
 use crate::source::{Count, Source};
@@ -119,6 +120,8 @@ impl Events {
         if let Some(why) = refusal::before_opening(sampler).filter(|_| sys::SUPPORTED) {
             return Err(Error::refused(sampler.name(), why));
         }
+        let events: Vec<Attr> = [&sampler.attr].into_iter().chain(&sampler.members).cloned().collect();
+        group::check(&events)?;
         let machine = Machine::here();
         let (opened, layout) = open_sampled(sampler, &machine)?;
         let Some(first) = opened.first() else {

@@ -212,7 +212,8 @@ impl Sampler {
     }
 
     /// Adds the counts of these events to each sample that [contains counts](Content::READ). They are one group with
-    /// the sampled event: counted together or not at all.
+    /// the sampled event, which leads it: counted together or not at all. At most 63. Only the sampled event may be
+    /// pinned or exclusive, and either all of them inherit, or none does.
     #[must_use]
     pub fn group(self, members: impl IntoIterator<Item = Attr>) -> Self {
         let members: Vec<Attr> = self.members.into_iter().chain(members).collect();
@@ -313,8 +314,8 @@ impl Sampler {
     }
 
     /// Sends `signal` to the sampled thread for each sample (`fcntl(2)`, `F_SETSIG`). Its handler learns of the ring's
-    /// descriptor only. Without a handler, most signals end the process. Refused for a CPU and for a cgroup, of which
-    /// no thread is the sampled one.
+    /// descriptor only. Without a handler, most signals end the process. Signals have the numbers 1 to 64. Refused for
+    /// a CPU and for a cgroup, of which no thread is the sampled one.
     #[must_use]
     pub fn signal(self, signal: i32) -> Self {
         Self { signal: Some(signal), ..self }

@@ -31,6 +31,9 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     let inherits = Sampler::new(Attr::new(Software::PageFaults).inherit(true));
     contains(&refused(&inherits), &["inherits", "Target::on_cpu"]);
     contains(&refused(&faults().overwrite(true).aux_pages(1)), &["AUX area"]);
+    for signal in [0, -1, 65] {
+        contains(&refused(&faults().signal(signal)), &["page-faults:u: ", &format!("{signal} is no signal")]);
+    }
     let fast = Sampler::new(Attr::new(Software::TaskClock)).frequency(100_000_000);
     contains(&refused(&fast), &["EINVAL", "100000000 samples a second", "kernel.perf_event_max_sample_rate"]);
     let deep = faults().content(Content::CALLCHAIN).max_stack(60_000);
@@ -42,6 +45,16 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     let stack = faults().user_stack(13);
     contains(&refused(&stack), &["EINVAL", "samples that contain USER_STACK", "change it or leave it out"]);
     contains(&refused(&faults().content(Content::from_bits(1 << 62))), &["failed with EINVAL"]);
+}
+
+pub(super) fn a_group_that_linux_refuses_is_refused_with_the_reason() {
+    let (event, clock) = (faults().content(Content::READ), Attr::new(Software::TaskClock));
+    assert!(open(&event.clone().group(vec![clock.clone(); 63])).count().is_ok());
+    contains(&refused(&event.clone().group(vec![clock.clone(); 64])), &["it has 65 events; at most 64"]);
+    for member in [clock.clone().pinned(true), clock.clone().exclusive(true)] {
+        contains(&refused(&event.clone().group([member])), &["only the leader, the first event of a group"]);
+    }
+    contains(&refused(&event.group([clock.inherit(true)])), &["either all events of a group inherit, or none does"]);
 }
 
 pub(super) fn what_requires_permission_is_named() {
