@@ -176,7 +176,9 @@ impl Counter {
 
     /// Makes a request on every PMU that the event is on.
     fn each(&self, call: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
-        self.each_or(call, ONLY_FOR_SAMPLING, request)
+        let samples = self.attr().samples();
+        let why = if samples { "the value is not valid, or the event has no ring" } else { ONLY_FOR_SAMPLING };
+        self.each_or(call, why, request)
     }
 
     /// As [`each`](Self::each). `why` explains EINVAL and EOPNOTSUPP, which the kernel returns for requests that are

@@ -25,6 +25,8 @@ fn main() {
             #[cfg(target_os = "linux")]
             trial("the_output_of_samples_can_be_paused", samples::paused),
             #[cfg(target_os = "linux")]
+            trial("a_request_that_does_not_suit_a_sampling_event_says_so", samples::not_suited),
+            #[cfg(target_os = "linux")]
             trial("the_sample_period_can_be_changed", samples::period_changed),
             #[cfg(target_os = "linux")]
             trial("a_stopped_event_can_take_a_few_more_samples", samples::a_few_more),

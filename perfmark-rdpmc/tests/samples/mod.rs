@@ -117,6 +117,15 @@ pub(super) fn paused() {
     assert!(counter.read().expect("readable").value >= 4 * FAULTS as u64, "it still counts");
 }
 
+pub(super) fn not_suited() {
+    let Some(attr) = sampling(Software::MinorFaults) else { return };
+    let counter = open(&attr);
+    for refused in [counter.period(0), counter.pause_output(true)] {
+        let error = refused.expect_err("neither a period nor a ring").to_string();
+        assert!(error.contains("EINVAL: the value is not valid, or the event has no ring"), "{error}");
+    }
+}
+
 pub(super) fn period_changed() {
     let Some(attr) = sampling(Software::MinorFaults) else { return };
     let counter = open(&attr);
