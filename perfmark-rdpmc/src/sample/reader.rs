@@ -116,10 +116,13 @@ impl Reader<'_> {
 
     /// A copy of the entire AUX area, the oldest data first, for an area that is
     /// [overwritten](super::Sampler::aux_overwrite). Stop the event before, so that the hardware does not write
-    /// meanwhile. What was never written is 0. Empty without such an area. Not tested on a PMU with an AUX area.
+    /// meanwhile. What was never written is 0. Empty without such an area, and in a forked child. Not tested on a PMU
+    /// with an AUX area.
     #[must_use]
     pub fn aux_snapshot(&self) -> Vec<u8> {
-        let Some(area) = self.ring.aux.as_ref().filter(|_| self.ring.is_aux_overwritten) else { return Vec::new() };
+        let area = self.ring.aux.as_ref().filter(|_| self.ring.is_aux_overwritten);
+        // In a forked child, neither the ring nor the area is mapped.
+        let (Some(area), Some(_)) = (area, self.ring.mapping.page()) else { return Vec::new() };
         copied(area.data(), self.ring.aux_head(), area.data().len())
     }
 
