@@ -255,6 +255,7 @@ mod rights;
 mod locked_memory;
 mod event;
 mod attr;
+mod flags;
 mod open;
 mod read;
 mod reading;

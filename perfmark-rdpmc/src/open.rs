@@ -1,5 +1,7 @@
 //! Opens events, and explains the kernel's errors.
 
+mod sampling;
+
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
 use crate::event::{CountedBy, Encoding, Kind};
@@ -171,6 +173,10 @@ impl Refused<'_> {
             return why.into();
         }
         if let Some(why) = self.explain_target(errno, open_event) {
+            return why;
+        }
+        let opens = |raw: &PerfEventAttr| open_event(raw, self.target).is_ok();
+        if let Some(why) = sampling::reason(self.raw, errno, self.machine, opens) {
             return why;
         }
         let is_core = self.encoding.counted_by != CountedBy::Kernel;

@@ -84,6 +84,9 @@ fn main() {
             trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),
             trial("a_sigtrap_is_sent_for_every_sample", || passes("sigtrap")),
             trial("what_is_refused_is_named_with_its_remedy", limits::what_is_refused_is_named_with_its_remedy),
+            trial("counters_that_sample_are_refused_with_the_same_reasons", || {
+                limits::counters_that_sample_are_refused_with_the_same_reasons();
+            }),
             trial("a_group_that_linux_refuses_is_refused_with_the_reason", || {
                 limits::a_group_that_linux_refuses_is_refused_with_the_reason();
             }),

@@ -125,11 +125,25 @@ fn a_pmu_that_counts_whole_cpus_is_named_with_its_cpus() {
         ("uncore_imc_0/cas_count_read/ukh", "skylake-server", "0,24"),
         ("14:0x304", "skylake-server", "0,24"),
         ("amd_df/event=7/", "zen", "0"),
-        ("arm_spe_0/jitter/", "armv8.8-threshold", "0-3"),
     ] {
         let why = message(&attr(event), &Machine::fixture(machine), libc::EINVAL, Ok(()));
         assert!(why.contains(&format!("cpumask: {cpus}")) && why.contains("never for one thread"), "{why}");
     }
+}
+
+/// As `arm_spe_pmu_event_init` in `drivers/perf/arm_spe_pmu.c`, linux 6.12.
+#[test]
+fn a_pmu_that_samples_at_no_frequency_says_so() {
+    let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & sys::FLAG_FREQ {
+        0 => Ok(fs::File::open("/dev/null").expect("there").into()),
+        _ => Err(libc::EINVAL),
+    };
+    let machine = Machine::fixture("armv8.8-threshold");
+    let mut open = |attr: &Attr| open_each(attr, &Target::this_thread(), &machine, &mut answer);
+    let attr = attr("arm_spe_0/jitter/").field(Field::SamplePeriod, 99);
+    assert!(open(&attr).is_ok());
+    let error = open(&attr.field(Field::Flags, sys::FLAG_FREQ)).expect_err("a frequency").to_string();
+    assert!(error.contains("does not accept the frequency (Sampler::frequency) for this event"), "{error}");
 }
 
 #[test]

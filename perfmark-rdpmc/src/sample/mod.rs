@@ -57,7 +57,6 @@
 //! A ring that is full loses records. The next record for which there is room is preceded by a [`Body::Lost`], and
 //! [`Ring::count`] has the number of all that were lost.
 
-mod flags;
 mod record;
 mod parameters;
 mod sampler;
@@ -67,8 +66,8 @@ mod reader;
 mod control;
 mod output;
 
+pub use crate::flags::{Branches, Content, ReadFormat, Records, TransactionFlags};
 pub use crate::source::Count;
-pub use flags::{Branches, Content, ReadFormat, Records, TransactionFlags};
 pub(crate) use output::set_output;
 pub use parameters::{AuxAction, Clock};
 pub use reader::{Reader, Ready, wait, wait_or_wake};

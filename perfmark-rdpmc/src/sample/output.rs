@@ -1,12 +1,12 @@
 //! Sends the samples of counters to rings.
 
-use super::flags::{Content, Records};
 use super::record::Layout;
 use super::ring::Ring;
 use crate::attr::{Attr, Field};
 use crate::control::ONLY_FOR_SAMPLING;
 use crate::counter::Counter;
 use crate::error::Error;
+use crate::flags::{Content, Records};
 use crate::pmu_event::Refusal;
 use crate::sys::{self, Descriptor, IOC_SET_OUTPUT};
 

@@ -1,25 +1,9 @@
-//! Why an event is not sampled as requested: what is refused here, and what the kernel refuses.
+//! Why an event is not sampled as requested: what is refused here, and rings that the kernel refuses to
+//! map.
 
-use super::flags::{Content, Records};
 use super::sampler::Sampler;
 use crate::attr::Field;
 use crate::locked_memory::LockedMemory;
-use crate::machine::Machine;
-use crate::sys::{
-    FLAG_AUX_OUTPUT, FLAG_FREQ, FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SIGTRAP, FLAG_USE_CLOCKID,
-    FLAG_WRITE_BACKWARD, PRECISE_IP_SHIFT, PerfEventAttr,
-};
-
-/// Requests of which each may be refused on its own, and the bits that make them.
-const REQUESTS: [(u64, &str); 7] = [
-    (0b11 << PRECISE_IP_SHIFT, "precise_ip (Attr::precise_ip)"),
-    (FLAG_SIGTRAP, "SIGTRAP (Sampler::sigtrap, linux 5.13)"),
-    (FLAG_REMOVE_ON_EXEC, "remove_on_exec (linux 5.13)"),
-    (FLAG_INHERIT_THREAD, "inherit_thread (linux 5.13)"),
-    (FLAG_USE_CLOCKID, "the clock (Sampler::clock)"),
-    (FLAG_WRITE_BACKWARD, "overwriting (Sampler::overwrite, linux 4.7)"),
-    (FLAG_AUX_OUTPUT, "aux_output"),
-];
 
 /// The number of the last signal: `_NSIG` of `include/uapi/asm-generic/signal.h` and `arch/x86/include/asm/signal.h`.
 const SIGNALS: i32 = 64;
@@ -52,58 +36,6 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
         return Some("a ring that is overwritten is mapped read-only, which an AUX area does not allow".into());
     }
     None
-}
-
-/// Which part of a request the kernel refuses: the one without which `open` succeeds.
-pub(super) fn culprit(raw: &PerfEventAttr, errno: i32, open: impl Fn(&PerfEventAttr) -> bool) -> Option<String> {
-    let mut flags: Vec<(u64, String)> = Records::from_bits(raw.flags)
-        .named()
-        .map(|(records, name)| (records.bits(), format!("records of {name} (Sampler::records)")))
-        .collect();
-    flags.extend(REQUESTS.iter().map(|&(bits, name)| (bits, name.to_owned())));
-    let flags = flags.into_iter().filter(|(bits, _)| raw.flags & bits != 0).map(|(bits, name)| {
-        // A signal requires the removal on exec.
-        let bits = if bits == FLAG_REMOVE_ON_EXEC { bits | FLAG_SIGTRAP } else { bits };
-        (PerfEventAttr { flags: raw.flags & !bits, ..raw.clone() }, name)
-    });
-    let contents = Content::from_bits(raw.sample_type).named().map(|(content, name)| {
-        let aux_sample_size = if content == Content::AUX { 0 } else { raw.aux_sample_size };
-        let sample_type = raw.sample_type & !content.bits();
-        let without = PerfEventAttr { sample_type, aux_sample_size, ..raw.clone() };
-        (without, format!("samples that contain {name} (Sampler::content)"))
-    });
-    let (_, what) = contents.chain(flags).find(|(without, _)| open(without))?;
-    Some(match errno {
-        libc::EACCES | libc::EPERM => {
-            format!("this level of kernel.perf_event_paranoid requires CAP_PERFMON for {what}; leave it out")
-        }
-        libc::EOPNOTSUPP => format!("the PMU of this event does not support {what}; leave it out"),
-        _ => format!("this kernel does not accept {what} for this event; change it or leave it out"),
-    })
-}
-
-/// Why the kernel refuses to open the event, if it is because it samples.
-pub(super) fn opening(sampler: &Sampler, errno: i32, machine: &Machine) -> Option<String> {
-    let given = |field| sampler.attr.set(field).unwrap_or(0);
-    let setting = |name: &str| machine.number(format!("proc/sys/kernel/{name}")).and_then(|n| u64::try_from(n).ok());
-    match errno {
-        libc::EINVAL if given(Field::Flags) & FLAG_FREQ != 0 => {
-            let (limit, frequency) = (setting("perf_event_max_sample_rate")?, given(Field::SamplePeriod));
-            (frequency > limit).then(|| {
-                format!(
-                    "{frequency} samples a second are more than kernel.perf_event_max_sample_rate allows, {limit}; \
-                     set a lower frequency, or a period"
-                )
-            })
-        }
-        libc::EOVERFLOW => {
-            let (limit, entries) = (setting("perf_event_max_stack")?, given(Field::SampleMaxStack));
-            Some(format!(
-                "call chains of {entries} entries are longer than kernel.perf_event_max_stack allows, {limit}"
-            ))
-        }
-        _ => None,
-    }
 }
 
 /// Why the kernel refuses to map the ring. `need_less` is the remedy that needs less memory.

@@ -143,25 +143,13 @@ fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, La
     let mut layout = sampler.layout();
     loop {
         let attr = sampler.attr.clone().with_ring(layout.read_format).disabled(true);
-        let mut culprit = None;
-        let mut open_event = |raw: &PerfEventAttr, target: &Target| {
-            let open = |raw: &PerfEventAttr| sys::open(raw, target, None);
-            open(raw).inspect_err(|&errno| {
-                if matches!(errno, libc::EINVAL | libc::EOPNOTSUPP | libc::EACCES) {
-                    culprit = refusal::culprit(raw, errno, |raw| open(raw).is_ok()).or(culprit.take());
-                }
-            })
-        };
-        let error = match open::open_each(&attr, &sampler.target, machine, &mut open_event) {
-            Ok(opened) => return Ok((opened, layout)),
-            Err(error) => error,
-        };
-        let why = error.errno().and_then(|errno| refusal::opening(sampler, errno, machine)).or(culprit);
-        match (error.errno(), why) {
-            (Some(errno), Some(why)) => return Err(Error::os(errno, "perf_event_open", sampler.name(), &why)),
+        let mut open_event = |raw: &PerfEventAttr, target: &Target| sys::open(raw, target, None);
+        match open::open_each(&attr, &sampler.target, machine, &mut open_event) {
             // The kernel may be older than 6.0.
-            (Some(libc::EINVAL), None) if layout.reads_lost() => layout.read_format &= !FORMAT_LOST,
-            _ => return Err(error.about(sampler.name())),
+            Err(error) if error.errno() == Some(libc::EINVAL) && layout.reads_lost() => {
+                layout.read_format &= !FORMAT_LOST;
+            }
+            opened => return opened.map(|opened| (opened, layout)).map_err(|error| error.about(sampler.name())),
         }
     }
 }

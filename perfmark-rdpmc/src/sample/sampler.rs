@@ -1,10 +1,10 @@
 //! What is sampled, and what the kernel writes to the ring.
 
-use super::flags::{Branches, Content, ReadFormat, Records};
 use super::parameters::{AuxAction, Clock, default_period};
 use super::record::Layout;
 use crate::attr::{Attr, Field};
 use crate::event::{Event, Kind};
+use crate::flags::{Branches, Content, ReadFormat, Records};
 use crate::sys::{
     COUNT_SW_BPF_OUTPUT, COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER,
     FLAG_FREQ, FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID,

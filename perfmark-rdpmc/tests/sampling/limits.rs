@@ -1,8 +1,8 @@
 //! What the kernel refuses, and why.
 
-use perfmark_rdpmc::sample::{Branches, Content, Records, Ring, Sampler};
+use perfmark_rdpmc::sample::{Branches, Content, ReadFormat, Records, Ring, Sampler};
 use perfmark_rdpmc::support::LockedMemory;
-use perfmark_rdpmc::{Attr, OffCpu, Software, Target, support};
+use perfmark_rdpmc::{Attr, Counter, OffCpu, Software, Target, TargetCounter, support};
 
 use super::open;
 
@@ -11,6 +11,14 @@ fn refused(sampler: &Sampler) -> String {
         Ok(_) => panic!("{sampler:?} is allowed"),
         Err(error) => error.to_string(),
     }
+}
+
+/// The errors of both kinds of counter that sample in the same way.
+fn refused_as_counters(sampler: &Sampler) -> [String; 2] {
+    let attr = sampler.attr();
+    let own = Counter::open(attr).map(drop);
+    [own, TargetCounter::open(attr, &Target::this_thread()).map(drop)]
+        .map(|opened| opened.expect_err("as of a sampler").to_string())
 }
 
 fn contains(text: &str, parts: &[&str]) {
@@ -45,6 +53,18 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     let stack = faults().user_stack(13);
     contains(&refused(&stack), &["EINVAL", "samples that contain USER_STACK", "change it or leave it out"]);
     contains(&refused(&faults().content(Content::from_bits(1 << 62))), &["failed with EINVAL"]);
+    contains(&refused(&faults().read_format(ReadFormat::from_bits(1 << 7))), &["EINVAL", "Sampler::read_format"]);
+}
+
+pub(super) fn counters_that_sample_are_refused_with_the_same_reasons() {
+    for sampler in [
+        Sampler::new(Attr::new(Software::TaskClock)).frequency(100_000_000),
+        faults().content(Content::CALLCHAIN).max_stack(60_000),
+        faults().branches(Branches::ANY | Branches::USER),
+        faults().user_stack(13),
+    ] {
+        assert_eq!(refused_as_counters(&sampler), [refused(&sampler), refused(&sampler)]);
+    }
 }
 
 pub(super) fn a_group_that_linux_refuses_is_refused_with_the_reason() {
@@ -62,6 +82,10 @@ pub(super) fn what_requires_permission_is_named() {
     contains(&refused(&namespaces), &["EACCES", "records of NAMESPACES", "CAP_PERFMON"]);
     let physical = faults().content(Content::PHYSICAL_ADDRESS | Content::IP);
     contains(&refused(&physical), &["EACCES", "PHYSICAL_ADDRESS", "CAP_PERFMON"]);
+    let namespaces = faults().records(Records::NAMESPACES);
+    for sampler in [physical, namespaces] {
+        assert_eq!(refused_as_counters(&sampler), [refused(&sampler), refused(&sampler)]);
+    }
     let kernel = Sampler::new(Attr::new(Software::PageFaults).kernel(true));
     contains(&refused(&kernel), &["EACCES", "kernel.perf_event_paranoid is 2", "level 1"]);
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::super::flags::TransactionFlags;
 use super::bytes::{Bytes, Words};
+use crate::flags::TransactionFlags;
 
 /// Registers at the time of a sample.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! What the records of an event contain, which the records themselves do not say.
 
-use super::super::flags::{Branches, Content, ReadFormat};
 use crate::attr::{Attr, Field};
+use crate::flags::{Branches, Content, ReadFormat};
 use crate::sys::{
     FLAG_SAMPLE_ID_ALL, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
 };

@@ -1,8 +1,8 @@
 //! What every record says: when and where it was written, and some flags.
 
-use super::super::flags::Content;
 use super::bytes::Bytes;
 use super::layout::Layout;
+use crate::flags::Content;
 
 /// A process and one of its threads. The kernel writes 0 or `u32::MAX` for a thread that has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

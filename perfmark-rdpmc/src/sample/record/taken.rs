@@ -1,11 +1,11 @@
 //! Samples.
 
-use super::super::flags::{Branches, Content};
 use super::bytes::{Bytes, Words};
 use super::contents::{BranchStack, DataSource, Registers, Stack, Transaction, Weight};
 use super::layout::Layout;
 use super::origin::{Origin, ThreadId};
 use super::values::Values;
+use crate::flags::{Branches, Content};
 
 /// A sample: what was requested by [`Sampler::content`](super::super::Sampler::content) and its other methods. When and
 /// where it was taken is in its [`Record`](super::Record).

@@ -2,8 +2,8 @@
 
 mod samples;
 
-use super::super::flags::Content;
 use super::*;
+use crate::flags::Content;
 use crate::sys::{FORMAT_ID, FORMAT_LOST};
 
 /// The bytes of a record.

@@ -1,7 +1,7 @@
 //! Samples, byte by byte as the kernel writes them.
 
-use super::super::super::flags::{Branches, Content, ReadFormat, TransactionFlags};
 use super::*;
+use crate::flags::{Branches, Content, ReadFormat, TransactionFlags};
 use crate::sys::{FORMAT_GROUP, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING};
 
 /// Parses a sample, and checks its beginnings.

@@ -43,7 +43,7 @@ macro_rules! bits {
             }
 
             /// Each one in the set, with its name.
-            pub(super) fn named(self) -> impl Iterator<Item = (Self, &'static str)> {
+            pub(crate) fn named(self) -> impl Iterator<Item = (Self, &'static str)> {
                 Self::ALL.iter().copied().zip(Self::NAMES.iter().copied()).filter(move |(bit, _)| self.contains(*bit))
             }
         }
@@ -70,7 +70,7 @@ macro_rules! bits {
 
 bits! {
     /// What a sample contains (`enum perf_event_sample_format`, linux 6.18). What has a parameter is requested by a
-    /// method of [`Sampler`](super::Sampler): registers, the stack, branches, the AUX area.
+    /// method of [`Sampler`](crate::sample::Sampler): registers, the stack, branches, the AUX area.
     Content:
     /// The address of the instruction.
     IP = 1 << 0;
@@ -94,11 +94,11 @@ bits! {
     STREAM_ID = 1 << 9;
     /// Data that the event defines, such as a tracepoint's fields.
     RAW = 1 << 10;
-    /// See [`Sampler::branches`](super::Sampler::branches).
+    /// See [`Sampler::branches`](crate::sample::Sampler::branches).
     BRANCHES = 1 << 11;
-    /// See [`Sampler::user_registers`](super::Sampler::user_registers).
+    /// See [`Sampler::user_registers`](crate::sample::Sampler::user_registers).
     USER_REGISTERS = 1 << 12;
-    /// See [`Sampler::user_stack`](super::Sampler::user_stack).
+    /// See [`Sampler::user_stack`](crate::sample::Sampler::user_stack).
     USER_STACK = 1 << 13;
     /// The weight that the processor gives the sample, usually a latency.
     WEIGHT = 1 << 14;
@@ -109,11 +109,11 @@ bits! {
     IDENTIFIER = 1 << 16;
     /// Why a hardware transaction aborted.
     TRANSACTION = 1 << 17;
-    /// See [`Sampler::interrupt_registers`](super::Sampler::interrupt_registers).
+    /// See [`Sampler::interrupt_registers`](crate::sample::Sampler::interrupt_registers).
     INTERRUPT_REGISTERS = 1 << 18;
     /// The physical address that was accessed.
     PHYSICAL_ADDRESS = 1 << 19;
-    /// See [`Sampler::aux_samples`](super::Sampler::aux_samples).
+    /// See [`Sampler::aux_samples`](crate::sample::Sampler::aux_samples).
     AUX = 1 << 20;
     /// The id of the control group.
     CGROUP = 1 << 21;
