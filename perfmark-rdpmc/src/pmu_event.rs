@@ -10,7 +10,7 @@ use crate::error::{Error, errno_text};
 use crate::read::{self, NoUserRead, UserRead};
 use crate::reading::{CoreClock, Reading};
 use crate::region::{PageMemory, Region};
-use crate::sys::{self, Descriptor, Mapping, ReadFormat};
+use crate::sys::{self, Descriptor, IOC_SET_OUTPUT, Mapping, ReadFormat};
 
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
@@ -163,6 +163,11 @@ impl PmuEvent {
     #[cfg(all(unix, not(perfmark_scripted)))]
     pub(crate) fn descriptor(&self) -> &Descriptor {
         &self.fd
+    }
+
+    /// Sends its records to the ring of another event, or to none.
+    pub(crate) fn set_output(&self, ring: Option<&Descriptor>) -> Result<(), Refusal> {
+        sys::ioctl_descriptor(self.fd()?, IOC_SET_OUTPUT, ring).map_err(Refusal::Os)
     }
 
     /// The descriptor, if it is this process's and was not given up. Its number may belong to another file all the

@@ -1,6 +1,7 @@
 //! Sends the samples of counters to rings.
 
 use super::record::Layout;
+use super::refusal;
 use super::ring::Ring;
 use crate::attr::{Attr, Field};
 use crate::control::ONLY_FOR_SAMPLING;
@@ -8,15 +9,16 @@ use crate::counter::Counter;
 use crate::error::Error;
 use crate::flags::{Content, Records};
 use crate::pmu_event::Refusal;
-use crate::sys::{self, Descriptor, IOC_SET_OUTPUT};
+use crate::sys::Descriptor;
 
 impl Counter {
-    /// Sends the counter's samples to a ring, and no longer to another one; with `None`, to none. The counter samples
-    /// if it was opened with the attributes of a sampler ([`Sampler::attr`](super::Sampler::attr)).
+    /// Sends the counter's samples to `to`, instead of any earlier ring. `None` stops this. The counter samples if it
+    /// was opened with the attributes of a sampler ([`Sampler::attr`](super::Sampler::attr)).
     ///
-    /// The ring's event is of the same thread, and its samples have the same [content](super::Sampler::content), which
-    /// does not include `READ`. With the content `IDENTIFIER`, each record has the id of its event. A ring's own
-    /// events stay with it: use [`Ring::add`] for several events that are not counters.
+    /// The ring must be of the same thread, and must have the same [content](super::Sampler::content), without `READ`.
+    /// With the content `IDENTIFIER`, each record has the id of its event. The ring's methods, such as
+    /// [`Ring::disable`], [`Ring::reset`] and [`Ring::count`], leave the counter out. To sample several events that are
+    /// not counters, use [`Ring::add`].
     ///
     /// ```
     /// use perfmark_rdpmc::sample::{Content, Sampler};
@@ -35,15 +37,12 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// If the counter takes no samples, or its samples have another [layout](Layout) than the ring's. If the kernel
-    /// refuses: the ring's event has another target or clock, or the counter's page is mapped
-    /// ([`Attr::user_reads`]; `perf_event_set_output` in `kernel/events/core.c`, linux 6.12). In a forked child.
+    /// A counter that takes no samples is refused, and so is one whose samples have another [layout](Layout) than the
+    /// ring's. The kernel refuses a ring of another target or clock, and a counter whose page is mapped
+    /// ([`Attr::user_reads`]; `perf_event_set_output` in `kernel/events/core.c`, linux 6.12). In a forked child, every
+    /// call is an error.
     pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {
-        set_output(self.attr(), to, |ring| {
-            self.pmu_events().try_for_each(|pmu_event| {
-                sys::ioctl_descriptor(pmu_event.fd()?, IOC_SET_OUTPUT, ring).map_err(Refusal::Os)
-            })
-        })
+        set_output(self.attr(), to, |ring| self.pmu_events().try_for_each(|pmu_event| pmu_event.set_output(ring)))
     }
 }
 
@@ -68,12 +67,5 @@ pub(crate) fn set_output(
         }
     }
     let ring = to.map(|ring| ring.sources[0].fd()).transpose();
-    ring.and_then(send).map_err(|refusal| match refusal {
-        Refusal::Os(errno @ libc::EINVAL) => {
-            let why = "the ring is of another thread, CPU or clock, or is overwritten and the counter's samples are \
-                       not, or the counter's page is mapped (then open it with Attr::user_reads(false))";
-            Error::os(errno, "ioctl(SET_OUTPUT)", attr.to_string(), why)
-        }
-        refusal => refusal.explain("ioctl(SET_OUTPUT)", attr.to_string()),
-    })
+    ring.and_then(send).map_err(|refusal| refusal::output(refusal, to.is_some(), attr.to_string()))
 }

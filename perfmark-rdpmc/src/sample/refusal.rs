@@ -1,9 +1,10 @@
-//! Why an event is not sampled as requested: what is refused here, and rings that the kernel refuses to
-//! map.
+//! Why an event is not sampled as requested: what is refused here, and what the kernel refuses of a ring.
 
 use super::sampler::Sampler;
 use crate::attr::Field;
+use crate::error::Error;
 use crate::locked_memory::LockedMemory;
+use crate::pmu_event::Refusal;
 
 /// The number of the last signal: `_NSIG` of `include/uapi/asm-generic/signal.h` and `arch/x86/include/asm/signal.h`.
 const SIGNALS: i32 = 64;
@@ -63,5 +64,22 @@ pub(super) fn mapping(pages: usize, errno: i32, need_less: &str) -> String {
         }
         libc::EINVAL => "the kernel cannot map a ring of this size for this event, or is older than 4.14".into(),
         _ => "the kernel opened the event, but does not map its ring".into(),
+    }
+}
+
+/// Why the kernel refuses to send the records of `event` to a ring, or no longer to one (`perf_event_set_output` in
+/// `kernel/events/core.c`, linux 6.12).
+pub(super) fn output(refusal: Refusal, has_ring: bool, event: String) -> Error {
+    const CALL: &str = "ioctl(SET_OUTPUT)";
+    match refusal {
+        Refusal::Os(errno @ libc::EINVAL) if has_ring => {
+            let why = "the ring is of another thread, CPU or clock, or only one of the two is overwritten, or the \
+                       event's page is mapped (then open it with Attr::user_reads(false))";
+            Error::os(errno, CALL, event, why)
+        }
+        Refusal::Os(errno @ libc::EINVAL) => {
+            Error::os(errno, CALL, event, "the counter's page is mapped; open it with Attr::user_reads(false)")
+        }
+        refusal => refusal.explain(CALL, event),
     }
 }

@@ -19,7 +19,7 @@ use crate::sys::{
 };
 use crate::target::Target;
 
-/// An event that is sampled on one thread, and the ring to which the kernel writes its records.
+/// An event of one target that is sampled, and the ring to which the kernel writes its records.
 ///
 /// Any thread of the process may use it. The kernel writes an overflow's record before the sampled thread continues: if
 /// that thread finds [`head`](Self::head) where it was, it has had no sample since. This does not hold for samples
@@ -159,7 +159,7 @@ impl Ring {
     fn start(&mut self, first: usize, sampler: &Sampler) -> Result<(), Error> {
         let (ring, rest) = self.sources.split_at_mut(first.max(1));
         let set_output = rest.iter().try_for_each(|source| source.set_output(Some(ring[0].fd()?)));
-        set_output.map_err(|refusal| refusal.explain("ioctl(SET_OUTPUT)", sampler.name()))?;
+        set_output.map_err(|refusal| refusal::output(refusal, true, sampler.name()))?;
         for source in &mut self.sources[first..] {
             if let Some(signal) = sampler.signal {
                 let sent = source.send_signal(signal, sampler.target.tid());
@@ -179,7 +179,8 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As [`Sampler::open`], and if its records have another [layout](Layout).
+    /// As [`Sampler::open`], and if its records have another [layout](Layout) or clock, or if only one of the two is
+    /// [overwritten](Sampler::overwrite).
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
         let sampler = Sampler { target: self.target.clone(), ..sampler.clone() };
         let events = Events::open(&sampler)?;

@@ -124,6 +124,9 @@ pub(super) fn not_suited() {
         let error = refused.expect_err("neither a period nor a ring").to_string();
         assert!(error.contains("EINVAL: the value is not valid, or the event has no ring"), "{error}");
     }
+    let _buffer = Buffer::of(&counter);
+    let error = counter.set_output(None).expect_err("it has a ring of its own").to_string();
+    assert!(error.contains("failed with EINVAL: the counter's page is mapped"), "{error}");
 }
 
 pub(super) fn period_changed() {

@@ -200,6 +200,10 @@ pub(super) fn two_events_share_a_ring() {
             }
         }
     }
+    for other in [clock.clone().overwrite(true), clock.clone().clock(Clock::Monotonic)] {
+        let error = ring.add(&other).expect_err("of another kind").to_string();
+        assert!(error.contains("ioctl(SET_OUTPUT) failed with EINVAL: the ring is of another thread"), "{error}");
+    }
     let other = clock.content(Content::TIME);
     let error = ring.add(&other).expect_err("its records are longer");
     assert!(error.to_string().contains("another layout"), "{error}");
