@@ -71,6 +71,11 @@ macro_rules! bits {
 bits! {
     /// What a sample contains (`enum perf_event_sample_format`, linux 6.18). What has a parameter is requested by a
     /// method of [`Sampler`](crate::sample::Sampler): registers, the stack, branches, the AUX area.
+    ///
+    /// If one occurrence is a sample of several software events of the same kind, also with different rings, linux 6.18
+    /// writes contents that it prepared for one of them into the samples of all: `ID`, `STREAM_ID` and `IDENTIFIER`,
+    /// `TIME` by that event's clock, `CALLCHAIN` with that event's length and modes, and `USER_STACK` of that event's
+    /// size. Linux 6.1 does not. Request the same for such events, and distinguish them by their rings.
     Content:
     /// The address of the instruction.
     IP = 1 << 0;
@@ -104,8 +109,8 @@ bits! {
     WEIGHT = 1 << 14;
     /// Where the data of a load or store came from.
     DATA_SOURCE = 1 << 15;
-    /// As `ID`, always in the same place of a record. If one occurrence is a sample of several software events of the
-    /// same kind, linux 6.18 writes the id of one of them into all these samples. Linux 6.1 does not.
+    /// As `ID`, always in the same place of a record. It does not distinguish several software events of the same kind:
+    /// see [`Content`].
     IDENTIFIER = 1 << 16;
     /// Why a hardware transaction aborted.
     TRANSACTION = 1 << 17;

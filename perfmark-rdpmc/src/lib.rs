@@ -63,7 +63,7 @@
 //!         let before = group.read()?;
 //!         std::hint::black_box((0..1000u64).filter(|n| n.is_power_of_two()).count());
 //!         let after = group.read()?;
-//!         // Less if other events used the counters for part of the time.
+//!         // `running` is less than `enabled` if other events used the counters for part of the time.
 //!         println!("counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
 //!         if let [Delta::Exact(misses), Delta::Exact(branches)] = after.since(&before)[..] {
 //!             println!("{:.1} % of the branches", 100.0 * misses as f64 / branches as f64);

@@ -63,8 +63,8 @@ impl Sampler {
     }
 
     /// The ring to which a BPF program writes by `bpf_perf_event_output` (event `bpf-output`): each write is a sample
-    /// that contains [`raw`](super::Sample::raw) data, followed by up to 7 bytes of padding. To load the program
-    /// requires `CAP_BPF`, and to open the ring of the calling thread nothing.
+    /// that contains [`raw`](super::Sample::raw) data, followed by up to 7 bytes of padding. Loading a tracing program
+    /// requires `CAP_BPF` and `CAP_PERFMON`. Opening the calling thread's ring requires no permission.
     ///
     /// A program finds the ring in a map of type `BPF_MAP_TYPE_PERF_EVENT_ARRAY`, by the number of its CPU. Put the
     /// ring's descriptor there: for a ring of a CPU ([`Target::cpu`]) at that CPU's number, and for a ring of a thread
@@ -119,8 +119,9 @@ impl Sampler {
     }
 
     /// The attributes of the event, for a [`Counter`](crate::Counter) that samples as requested here and sends its
-    /// samples [to a ring](crate::Counter::set_output). What is the ring's, such as [`pages`](Self::pages), is not in
-    /// them.
+    /// samples [to a ring](crate::Counter::set_output). The ring's settings, such as
+    /// [`pages`](Self::pages), are not in them, and neither are [`target`](Self::target), [`group`](Self::group),
+    /// [`signal`](Self::signal) and [`read_format`](Self::read_format).
     #[must_use]
     pub fn attr(&self) -> &Attr {
         &self.attr
@@ -175,7 +176,8 @@ impl Sampler {
         self.content(Content::INTERRUPT_REGISTERS).field(Field::SampleRegsIntr, mask)
     }
 
-    /// Adds that many bytes of the user-mode stack to each sample: a multiple of 8, below 65,528.
+    /// Adds that many bytes of the user-mode stack to each sample: a multiple of 8, below 65,528. For several events of
+    /// the same kind, see [`Content`].
     #[must_use]
     pub fn user_stack(self, bytes: u32) -> Self {
         self.content(Content::USER_STACK).field(Field::SampleStackUser, bytes.into())
@@ -193,19 +195,22 @@ impl Sampler {
         self.content(Content::AUX).field(Field::AuxSampleSize, bytes.into())
     }
 
-    /// The most entries of a call chain, at most `kernel.perf_event_max_stack`.
+    /// The most entries of a call chain, at most `kernel.perf_event_max_stack`. For several events of the same kind,
+    /// see [`Content`].
     #[must_use]
     pub fn max_stack(self, entries: u16) -> Self {
         self.field(Field::SampleMaxStack, entries.into())
     }
 
-    /// Whether to leave the kernel's functions out of call chains.
+    /// Whether to leave the kernel's functions out of call chains. For several events of the same kind, see
+    /// [`Content`].
     #[must_use]
     pub fn exclude_callchain_kernel(self, exclude: bool) -> Self {
         self.bits(Field::Flags, FLAG_EXCLUDE_CALLCHAIN_KERNEL, exclude)
     }
 
-    /// Whether to leave the program's functions out of call chains.
+    /// Whether to leave the program's functions out of call chains. For several events of the same kind, see
+    /// [`Content`].
     #[must_use]
     pub fn exclude_callchain_user(self, exclude: bool) -> Self {
         self.bits(Field::Flags, FLAG_EXCLUDE_CALLCHAIN_USER, exclude)
@@ -220,9 +225,9 @@ impl Sampler {
         Self { members, ..self }
     }
 
-    /// What the [counts](Content::READ) in each sample contain; by default everything that there is. `GROUP` is set if,
-    /// and only if, there is a [group](Self::group). Without both times and `ID`, [`Ring::count`](super::Ring::count)
-    /// is an error.
+    /// What the [counts](Content::READ) in each sample contain; by default everything that there is. `GROUP` in
+    /// `format` is ignored: it follows from [`group`](Self::group). Without both times and `ID`,
+    /// [`Ring::count`](super::Ring::count) is an error.
     #[must_use]
     pub fn read_format(self, format: ReadFormat) -> Self {
         Self { read_format: format, ..self }
@@ -253,7 +258,7 @@ impl Sampler {
         self.field(Field::WakeupEvents, bytes.into()).bits(Field::Flags, FLAG_WATERMARK, true)
     }
 
-    /// The clock of the times in records.
+    /// The clock of the times in records. For several events of the same kind, see [`Content`].
     #[must_use]
     pub fn clock(self, clock: Clock) -> Self {
         let id = clock.id();

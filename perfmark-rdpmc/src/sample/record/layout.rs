@@ -37,7 +37,7 @@ impl Layout {
     }
 
     /// The same layout with readings that contain something else, for records that another program saved.
-    /// [`Sampler::read_format`](super::super::Sampler::read_format) chooses it for events of this crate.
+    /// [`Sampler::read_format`](super::super::Sampler::read_format) chooses the readings of this crate's events.
     ///
     /// ```
     /// use perfmark_rdpmc::sample::{Content, ReadFormat, Sampler};
