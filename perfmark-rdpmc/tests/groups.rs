@@ -43,9 +43,13 @@ fn a_group_of_software_events_is_read_at_once() {
     assert_eq!(group.read_user(), None, "only the kernel counts them");
     let before = group.read().expect("readable");
     let _ = known_loop(100_000);
+    touch_three_pages();
     let deltas = group.read().expect("readable").since(&before);
     let [Delta::Exact(nanoseconds), Delta::Exact(_)] = deltas[..] else { panic!("{deltas:?}") };
     assert!(nanoseconds > 0);
+    group.disable().expect("allowed");
+    group.reset().expect("allowed");
+    assert_eq!(group.read().expect("readable").values, [0, 0], "not the leader alone");
 }
 
 /// Writes to three new pages, which no allocator has touched.

@@ -172,6 +172,8 @@ fn writes() {
     let opened: Vec<_> = std::iter::repeat_with(|| Counter::open(&breakpoint(Access::Write))).take(20).collect();
     let error = opened.iter().find_map(|counter| counter.as_ref().err()).expect("no processor has 20").to_string();
     assert!(error.contains("ENOSPC") && error.contains("breakpoints are in use"), "{error}");
+    let error = Counter::open(&attr("5:0")).expect_err("neither reads, writes nor executions");
+    assert_eq!(error.errno_name(), Some("EINVAL"), "{error}");
 }
 
 /// A page fault in user mode, and one of `read(2)` in kernel mode.

@@ -10,12 +10,12 @@ use std::fs;
 
 /// The status of a fact, and what it means.
 const STATUSES: &[(&str, &str)] = &[
-    ("kernel", "on a kernel, without a PMU"),
-    ("pmu", "on a kernel with a PMU, in the machine of ci/pmu-machine"),
-    ("recorded", "on recorded files, bytes and errors, or on the request alone"),
-    ("refused", "by the crate, with the reason"),
-    ("not-reachable", "through the crate, with the reason"),
-    ("not-seen", "as no machine here has it: documented only"),
+    ("kernel", "tested on a kernel, without a PMU"),
+    ("pmu", "tested on a kernel with a PMU, in the machine of ci/pmu-machine"),
+    ("recorded", "tested on recorded files, bytes and errors, or on the request alone"),
+    ("refused", "refused by the crate, with the reason; the refusal is tested"),
+    ("not-reachable", "cannot be requested through the crate; the reason is given"),
+    ("not-seen", "documented only, as no machine here has it"),
 ];
 
 #[test]

@@ -102,6 +102,9 @@ fn a_breakpoint_is_its_address_length_and_accesses() {
         for (text, message) in [
             ("mem:0x1000:r", "no breakpoint for reads only"),
             ("mem:0x1000/3:w", "1, 2, 4 or 8 bytes"),
+            ("mem:0x1000/5:w", "1, 2, 4 or 8 bytes"),
+            ("mem:0x1000/6:w", "1, 2, 4 or 8 bytes"),
+            ("mem:0x1000/7:w", "1, 2, 4 or 8 bytes"),
             ("mem:0x1001/2:w", "a multiple of 2"),
             ("mem:0x1000/4:x", "only with a length of 8"),
         ] {

@@ -16,6 +16,7 @@ static DATA: AtomicU64 = AtomicU64::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 
 /// `include/uapi/asm-generic/siginfo.h`.
+const POLL_IN: i32 = 1;
 const POLL_HUP: i32 = 6;
 
 extern "C" fn handler(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -63,7 +64,7 @@ pub(super) fn for_each_sample() {
     println!("{signals} signals, {samples} samples");
     // Signals that are pending at once are one.
     assert!(samples >= 50 && (1..=samples).contains(&signals), "{signals} {samples}");
-    assert_eq!(THREAD.load(Relaxed), tid.into());
+    assert_eq!((THREAD.load(Relaxed), CODE.load(Relaxed)), (tid.into(), POLL_IN));
     assert!(ring.count().is_ok(), "the descriptor is still known as the event's");
     drop(ring);
     let ring = open(&Sampler::new(Attr::new(Software::PageFaults).disabled(true)).signal(libc::SIGUSR1));
