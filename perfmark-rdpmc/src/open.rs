@@ -207,6 +207,9 @@ impl Refused<'_> {
                 "ftrace traces the same uprobe, and linux does not mix both; disable its event in tracefs \
                  (uprobe_events)"
             }
+            libc::EFAULT => {
+                "the request contains a wrong address; leave out Field::Config1, or name the probe's function"
+            }
             libc::EBUSY => "another event uses the PMU exclusively",
             libc::ENOSPC => "all of the processor's breakpoints are in use (x86 has four for each thread); close one",
             libc::E2BIG => return self.explain_too_big(),

@@ -224,6 +224,7 @@ fn each_documented_errno_has_its_cause() {
     let gone = of("cycles", libc::ENODEV);
     assert!(gone.contains("lacks a feature"), "{gone}");
     for (errno, cause) in [
+        (libc::EFAULT, "the request contains a wrong address"),
         (libc::EBUSY, "another event uses the PMU exclusively"),
         (libc::EMFILE, "no file descriptor left; raise RLIMIT_NOFILE"),
         (libc::ENOENT, "this processor's PMU does not have the event"),
