@@ -196,7 +196,8 @@
 //! | `ioctl(2)` requests, `prctl(2)` | methods of [`Counter`], [`TargetCounter`], [`TargetGroup`] and [`sample::Ring`], [`disable_all_of_thread`] |
 //! | files in `/proc` and `/sys`, errors | [`Support`], [`Machine`], [`Error`] |
 //!
-//! `tests/manual.txt` lists these parts in detail, each with its test.
+//! `tests/manual.txt` lists these parts in detail, each with its test. `cargo run --release -p perfmark-rdpmc --example
+//! manual` shows their use, and what each prints on this machine.
 //!
 //! # When an event cannot be counted
 //!

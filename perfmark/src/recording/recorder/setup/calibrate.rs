@@ -70,7 +70,8 @@ pub(crate) fn measure(
     calls: &CalibrationCalls,
     thread: &dyn CalibrationThread,
 ) -> Option<MeasuredOverhead> {
-    let overhead = Calibration { key, slots, thread }.measure(calls)?;
+    let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
+    let overhead = Calibration { key, slots, thread, loops }.measure(calls)?;
     if let Ok(cache) = CACHE.get() {
         lock(cache).push((key.clone(), overhead));
     }
@@ -79,13 +80,15 @@ pub(crate) fn measure(
 
 /// The number of single calls that `samples` measures. Their cost does not matter in an interpreter.
 const SAMPLES: usize = if cfg!(miri) { 1 } else { 31 };
-/// The number of loops, and of calls in each.
+/// The number of loops; and of loops whose calls make system calls, which take a hundred times as long.
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
+const KERNEL_LOOPS: usize = if cfg!(miri) { 1 } else { 3 };
 
 struct Calibration<'a> {
     key: &'a OverheadKey,
     slots: &'a EventSlots,
     thread: &'a dyn CalibrationThread,
+    loops: usize,
 }
 
 impl Calibration<'_> {
@@ -108,11 +111,11 @@ impl Calibration<'_> {
             calls.returned_early,
         ];
         let (counted, [unmarked_time, marked_time, ..]) =
-            in_loops(slots, loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
+            self.in_loops(loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
         let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted;
         let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
         let ([unmarked_beside, skipped, caller_of_skipped], _) =
-            &in_loops(slots, beside_skipped, &|calls: &dyn Fn()| thread.run_skipped(calls))?;
+            &self.in_loops(beside_skipped, &|calls: &dyn Fn()| thread.run_skipped(calls))?;
         // The caller's probe, and the rest of the function.
         let (of_caller, rest) = (per_call(caller_of_skipped, skipped), per_call(unmarked_caller, marked));
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
@@ -187,10 +190,10 @@ impl Calibration<'_> {
     }
 
     /// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
-    /// loops, as in [`in_loops`]. `None` if an event was counted completely in no loop.
+    /// loops, as in [`in_loops`](Self::in_loops). `None` if an event was counted completely in no loop.
     fn means(&self, mark: &Mark, call: fn()) -> Option<Numbers> {
         let mut least = [u64::MAX; EVENT_SLOTS];
-        for _ in 0..LOOPS {
+        for _ in 0..self.loops {
             for (least, (count, sum)) in least.iter_mut().zip(self.counted(mark, &|| run(call))) {
                 if count == u64::from(CALLS) {
                     *least = (*least).min(in_one_call(sum));
@@ -203,30 +206,31 @@ impl Calibration<'_> {
     /// What an open call counts by itself around calls of `call`, for each event of the set. It is the least of several
     /// loops.
     fn own_around(&self, call: fn(), is_between: bool) -> Numbers {
-        let each_own = (0..LOOPS).map(|_| self.thread.own_around(&|| run(call), is_between));
+        let each_own = (0..self.loops).map(|_| self.thread.own_around(&|| run(call), is_between));
         let least = each_own.reduce(|least, own| each(least, own, u64::min)).unwrap_or_default();
         array::from_fn(|n| if self.is_off_cpu(n) { 0 } else { least[n] })
     }
-}
 
-/// What each event slot counts in a loop of each function, which `run_calls` runs: the least of several loops, which
-/// take turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what calls cost.
-/// `None` if an event was counted in no loop of a function. Also returns the time that a loop of each function takes.
-fn in_loops<const N: usize>(
-    slots: &EventSlots,
-    loops: [fn(); N],
-    run_calls: &dyn Fn(&dyn Fn()),
-) -> Option<([Numbers; N], [Duration; N])> {
-    let (mut counted, mut times) = ([[u64::MAX; EVENT_SLOTS]; N], [Duration::MAX; N]);
-    for _ in 0..LOOPS {
-        for ((call, counted), time) in loops.iter().zip(&mut counted).zip(&mut times) {
-            in_loop(slots, &|| run_calls(&|| run(*call)), counted, time);
+    /// What each event slot counts in a loop of each function, which `run_calls` runs: the least of several loops,
+    /// which take turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what
+    /// calls cost. `None` if an event was counted in no loop of a function. Also returns the time that a loop of each
+    /// function takes.
+    fn in_loops<const N: usize>(
+        &self,
+        functions: [fn(); N],
+        run_calls: &dyn Fn(&dyn Fn()),
+    ) -> Option<([Numbers; N], [Duration; N])> {
+        let (mut counted, mut times) = ([[u64::MAX; EVENT_SLOTS]; N], [Duration::MAX; N]);
+        for _ in 0..self.loops {
+            for ((call, counted), time) in functions.iter().zip(&mut counted).zip(&mut times) {
+                in_loop(self.slots, &|| run_calls(&|| run(*call)), counted, time);
+            }
         }
+        for counted in &mut counted {
+            *counted = known(*counted, self.slots.len())?;
+        }
+        Some((counted, times))
     }
-    for counted in &mut counted {
-        *counted = known(*counted, slots.len())?;
-    }
-    Some((counted, times))
 }
 
 /// Lowers what each event slot counts in a loop, and its time, to those of another one.
