@@ -11,8 +11,10 @@ use perfmark_rdpmc::{
     Attr, Counter, Error, Group, Hardware, Page, Software, disable_all_of_thread, enable_all_of_thread, known_loop,
 };
 
+type Part = fn() -> Result<(), Error>;
+
 fn main() {
-    let parts: [(&str, fn() -> Result<(), Error>); 6] = [
+    let parts: [(&str, Part); 6] = [
         ("the instructions of one call", call),
         ("a group, and for how long it was counted", group),
         ("a read in user space by a loop of one's own", page),
@@ -81,7 +83,7 @@ fn read_page(page: Page<'_>) -> Option<u64> {
         }
         let raw = read_hardware(index - 1)?;
         compiler_fence(Acquire);
-        if lock % 2 == 0 && page.lock() == lock {
+        if lock.is_multiple_of(2) && page.lock() == lock {
             // The kernel starts counters at a negative value.
             return Some(((raw << unused).cast_signed() >> unused).wrapping_add(offset).cast_unsigned());
         }
@@ -89,7 +91,8 @@ fn read_page(page: Page<'_>) -> Option<u64> {
     None
 }
 
-/// What the hardware counter holds. An example needs no more than one counter of arm64.
+/// What the hardware counter holds. On arm64, this example needs the counter of cycles only.
+#[allow(clippy::unnecessary_wraps, reason = "on x86-64, all counters can be read")]
 fn read_hardware(n: u32) -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     {
