@@ -25,7 +25,18 @@ pub(crate) fn is_standard(frame: &Frame) -> bool {
     let is_in = |file: &str| {
         file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/")
     };
-    frame.file.as_deref().is_some_and(is_in)
+    frame.file.as_deref().map_or_else(|| has_standard_path(&frame.function), is_in)
+}
+
+/// Whether the path of a function is one of the standard library. A crate without debug information may have the only
+/// code of a generic one: `core::ptr::read`, `<usize as core::iter::range::Step>::forward_unchecked`.
+fn has_standard_path(function: &str) -> bool {
+    let is_in = |path: &str| ["core::", "alloc::", "std::"].iter().any(|library| path.starts_with(library));
+    let path = function.trim_start_matches(['<', '&', '*', '[', '(']);
+    match path.split_once(" as ") {
+        Some((implementer, of)) if !implementer.contains("::") => is_in(of),
+        _ => is_in(path),
+    }
 }
 
 /// Whether the function is one of perfmark's own.
@@ -101,7 +112,7 @@ fn parts(path: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_downloaded, is_in_cargo_home, is_in_perfmark, is_vendored_with};
+    use super::{has_standard_path, is_downloaded, is_in_cargo_home, is_in_perfmark, is_vendored_with};
 
     #[test]
     fn crates_of_a_registry_or_of_git_are_downloaded() {
@@ -118,6 +129,29 @@ mod tests {
             "parser-0123456789abcdef/1a2b3c4/parser/src/lib.rs",
         ] {
             assert!(is_downloaded(file), "{file}");
+        }
+    }
+
+    #[test]
+    fn functions_of_the_standard_library_are_known_by_their_paths_if_they_have_no_file() {
+        for function in [
+            "core::ptr::drop_in_place<app::Parser>",
+            "<usize as core::iter::range::Step>::forward_unchecked",
+            "<&mut I as core::iter::traits::iterator::Iterator>::next",
+            "<core::iter::adapters::filter::Filter<I,P> as core::iter::traits::iterator::Iterator>::next",
+            "core::iter::range::<impl core::iter::traits::iterator::Iterator for core::ops::range::Range<A>>::next",
+            "<[T] as alloc::slice::Join>::join",
+        ] {
+            assert!(has_standard_path(function), "{function}");
+        }
+        for function in [
+            "memcpy",
+            "app::core::run",
+            "<app::Parser as core::fmt::Display>::fmt",
+            "<&mut app::Parser as core::iter::traits::iterator::Iterator>::next",
+            "<T as app::Parse>::parse",
+        ] {
+            assert!(!has_standard_path(function), "{function}");
         }
     }
 
