@@ -32,6 +32,13 @@ pub(crate) struct BurstEdge {
 }
 
 impl BurstEdge {
+    /// An edge after so many calls, of which nothing else is known yet.
+    fn begin(&self, calls: u64) -> &Self {
+        self.calls.set(calls);
+        self.note_call(0);
+        self
+    }
+
     /// Notes the number of an open call, or 0. Nothing else is known of it yet.
     pub(crate) fn note_call(&self, call: u64) {
         self.call.set(call);
@@ -78,16 +85,12 @@ impl Learned {
     /// The begin of a burst in which all thinned marks take part.
     pub(crate) fn begin(&self, bursts: &Bursts) -> &BurstEdge {
         self.added_in_burst.iter().zip(&self.added).for_each(|(in_burst, added)| in_burst.set(added.get()));
-        self.edge(1).calls.set(bursts.calls());
-        self.edge(1).note_call(0);
-        self.edge(1)
+        self.edge(1).begin(bursts.calls())
     }
 
     /// The end of the burst.
     pub(crate) fn end(&self, bursts: &Bursts) -> &BurstEdge {
-        self.edge(2).calls.set(bursts.calls());
-        self.edge(2).note_call(0);
-        self.edge(2)
+        self.edge(2).begin(bursts.calls())
     }
 
     /// Learns from a burst of which both edges were noted.
