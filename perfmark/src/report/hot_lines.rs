@@ -140,8 +140,8 @@ impl<'a> HotLines<'a> {
             }
             let next = match () {
                 () if functions.is_empty() => "",
-                () if functions.iter().any(|one| one.can_be_marked) => "; consider marking (shares of all samples)",
-                () => "; hottest functions (shares of all samples)",
+                () if functions.iter().any(|one| one.can_be_marked) => "; consider marking (in and outside marks)",
+                () => "; hottest functions (in and outside marks)",
             };
             let names = self.names(&functions);
             let row = |(function, name): (&HotFunction, String)| {
@@ -381,7 +381,7 @@ mod tests {
     fn samples_outside_of_marks_show_which_functions_to_mark() {
         let snapshot = sample::sampled();
         let [Outside { sentence, functions }] = HotLines::new(&snapshot, false).outside().try_into().ok().expect("one");
-        assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; consider marking (shares of all samples)");
+        assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; consider marking (in and outside marks)");
         let expected = [
             "11 % ± 1  Words::read  src/words.rs:31, mostly thread wordcount",
             "6 % ± 1  __memmove_avx_unaligned  no known caller to mark, thread reader-*",
@@ -392,7 +392,7 @@ mod tests {
             path.stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);
         }
         let sentence = &HotLines::new(&without, false).outside()[0].sentence;
-        assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; hottest functions (shares of all samples)");
+        assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; hottest functions (in and outside marks)");
     }
 
     #[test]
@@ -438,7 +438,7 @@ mod tests {
         let outside: Vec<_> = HotLines::new(&snapshot, false).outside().into_iter().map(|one| one.sentence).collect();
         assert_eq!(
             outside,
-            ["outside marks: 28 % ± 2 of the samples of cpu-clock; consider marking (shares of all samples)"]
+            ["outside marks: 28 % ± 2 of the samples of cpu-clock; consider marking (in and outside marks)"]
         );
     }
 

@@ -137,7 +137,7 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
     let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
     let names = names.join(", ");
     let remedy = if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
-        "Turn these marks off by PERFMARK_FILTER: few measured calls would not represent the others"
+        "Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not represent the others"
     } else if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
         "`every = 64` on these marks limits this"
     } else {
@@ -597,7 +597,7 @@ mod tests {
         let with_tail = sentence_of([460_000_000, 0, 0, 0], vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
         assert!(
             with_tail.ends_with(
-                "`peek`. Turn these marks off by PERFMARK_FILTER: few measured calls would not \
+                "`peek`. Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not \
                                      represent the others\n"
             ),
             "{with_tail}"

@@ -255,7 +255,7 @@ mod tests {
 |  | 9 % ± 2 | library/alloc/src/string.rs:2203 in alloc::string::String::clone |  |
 | `run` | 91 % ± 5 | src/main.rs:40 in wordcount::main | `run(&arguments)` |
 
-outside marks: 28 % ± 2 of all samples; consider marking (shares of all samples)
+outside marks: 28 % ± 2 of all samples; consider marking (in and outside marks)
 
 | function | share | line | source |
 | --- | ---: | --- | --- |
