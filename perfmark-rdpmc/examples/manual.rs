@@ -1,8 +1,9 @@
-//! What the example programs of `perf_event_open(2)` and of the kernel's header show, and the rest of its uses, one
-//! after the other. To run it: `cargo run --release -p perfmark-rdpmc --example manual`. On a machine without a PMU,
-//! parts that count instructions print the reason, and the others use the clock.
+//! Does what the example programs of `perf_event_open(2)` and of the kernel's header do, part by part. To run it:
+//! `cargo run --release -p perfmark-rdpmc --example manual`. On a machine without a PMU, parts that count hardware
+//! events print the reason. The others use the clock. If a part fails for another reason, the exit status is 1.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU32, compiler_fence};
 
@@ -13,21 +14,27 @@ use perfmark_rdpmc::{
 
 type Part = fn() -> Result<(), Error>;
 
-fn main() {
+fn main() -> ExitCode {
+    let has_pmu = Counter::open(&Attr::new(Hardware::Instructions)).is_ok();
+    let mut status = ExitCode::SUCCESS;
     let parts: [(&str, Part); 6] = [
         ("the instructions of one call", call),
         ("a group, and for how long it was counted", group),
-        ("a read in user space by a loop of one's own", page),
+        ("a read in user space by your own loop", page),
         ("samples in a ring", ring),
         ("a signal for each sample", signals),
         ("all events of the thread stopped by prctl(2)", prctl),
     ];
-    for (name, part) in parts {
+    for (n, (name, part)) in parts.into_iter().enumerate() {
         println!("{name}:");
         if let Err(why) = part() {
             println!("  {why}");
+            if has_pmu || n >= 3 {
+                status = ExitCode::FAILURE;
+            }
         }
     }
+    status
 }
 
 /// Resets a counter that is disabled, enables it during a call, and reads it.
@@ -66,12 +73,12 @@ fn page() -> Result<(), Error> {
     let length = known_loop(1_000);
     match (before, read()) {
         (Some(before), Some(after)) => println!("  {} cycles with the reads, in {length} instructions", after - before),
-        _ => println!("  only the kernel can read it now"),
+        _ => println!("  this loop cannot read it now"),
     }
     Ok(())
 }
 
-/// `None` if only the kernel can read the counter now.
+/// `None` if it cannot read the counter now.
 fn read_page(page: Page<'_>) -> Option<u64> {
     // The lock may stay odd for good.
     for _ in 0..100 {
@@ -91,7 +98,7 @@ fn read_page(page: Page<'_>) -> Option<u64> {
     None
 }
 
-/// What the hardware counter holds. On arm64, this example needs the counter of cycles only.
+/// The value of the hardware counter. On arm64, this example needs the counter of cycles only.
 #[allow(clippy::unnecessary_wraps, reason = "on x86-64, all counters can be read")]
 fn read_hardware(n: u32) -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
@@ -115,7 +122,7 @@ fn read_hardware(n: u32) -> Option<u64> {
     }
 }
 
-/// The clock of the thread's CPU time, sampled each 100 µs, with a time and a place in each sample.
+/// The clock of the thread's CPU time, sampled each 100 µs, with a time and an address in each sample.
 fn ring() -> Result<(), Error> {
     let clock = Sampler::new(Attr::new(Software::TaskClock)).period(100_000).content(Content::IP | Content::TIME);
     let ring = clock.open()?;
@@ -166,7 +173,10 @@ fn prctl() -> Result<(), Error> {
     let later = counter.read()?.value;
     enable_all_of_thread()?;
     compute();
-    println!("  {stopped} ns, {later} ns after more work, {} ns after work when started again", counter.read()?.value);
+    println!(
+        "  when stopped: {stopped} ns; after more work: {later} ns; started, after more work: {} ns",
+        counter.read()?.value
+    );
     Ok(())
 }
 

@@ -197,7 +197,7 @@
 //! | files in `/proc` and `/sys`, errors | [`Support`], [`Machine`], [`Error`] |
 //!
 //! `tests/manual.txt` lists these parts in detail, each with its test. `cargo run --release -p perfmark-rdpmc --example
-//! manual` shows their use, and what each prints on this machine.
+//! manual` shows what the manual's own programs do: counters, a group, a read in user space, a ring, signals, `prctl`.
 //!
 //! # When an event cannot be counted
 //!

@@ -47,6 +47,21 @@ pub(crate) enum Whose {
 }
 
 impl Target {
+    /// Whether it is [`this_thread`](Self::this_thread).
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self, Self { whose: Whose::Caller, cpu: None })
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_same = match (&self.whose, &other.whose) {
+            (Whose::Caller, Whose::Caller) | (Whose::Everyone, Whose::Everyone) => true,
+            (Whose::Thread(one), Whose::Thread(other)) => one == other,
+            (Whose::Cgroup(one, _), Whose::Cgroup(other, _)) => one == other,
+            _ => false,
+        };
+        is_same && self.cpu == other.cpu
+    }
+
     /// The thread that opens the event.
     #[must_use]
     pub fn this_thread() -> Self {

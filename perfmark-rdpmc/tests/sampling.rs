@@ -57,6 +57,7 @@ fn main() {
             }),
             trial("samples_contain_what_was_requested", || passes("contents")),
             trial("two_events_share_a_ring", faults::two_events_share_a_ring),
+            trial("a_refused_period_leaves_the_event_running", faults::a_refused_period_leaves_the_event_running),
             trial("the_counts_in_samples_contain_what_was_chosen", || {
                 faults::the_counts_in_samples_contain_what_was_chosen();
             }),

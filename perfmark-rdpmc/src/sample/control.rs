@@ -78,18 +78,23 @@ impl Ring {
     }
 
     /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which
-    /// they were [added](Self::add). Its next sample is a period from now: a period that has begun is given up.
+    /// they were [added](Self::add). Its next sample is a period from now: a period that has begun is given up. An
+    /// event that was stopped starts.
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period).
+    /// As [`period`](Self::period), after which the event goes on with its old period; and if there is no such event.
     pub fn restart_with_period(&self, event: usize, period: u64) -> Result<(), Error> {
-        let sources = self.events().nth(event).unwrap_or_default();
+        let Some(sources) = self.events().nth(event) else {
+            let why =
+                format!("the ring has no event {event}; it has {}, which are numbered from 0", self.events().count());
+            return Err(Error::refused(self.name.clone(), why));
+        };
         let restarted = sources.iter().try_for_each(|source| {
             // A software event that runs would complete its old period first (`perf_swevent_set_period`).
             source.ioctl(IOC_DISABLE, 0)?;
-            source.ioctl_pointer(IOC_PERIOD, &mut { period })?;
-            source.ioctl(IOC_ENABLE, 0)
+            let changed = source.ioctl_pointer(IOC_PERIOD, &mut { period });
+            source.ioctl(IOC_ENABLE, 0).and(changed)
         });
         self.explained("ioctl(PERIOD)", restarted)
     }

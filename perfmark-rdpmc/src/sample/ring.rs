@@ -173,15 +173,19 @@ impl Ring {
         Ok(())
     }
 
-    /// Opens another event of the same thread whose records go to this ring as well, and returns its id. If all of the
+    /// Opens another event of the same target whose records go to this ring as well, and returns its id. If all of the
     /// ring's events have the [content](Sampler::content) `IDENTIFIER`, each record has the id of its event. Settings
     /// of the ring, such as [`Sampler::pages`], have no effect.
     ///
     /// # Errors
     ///
-    /// As [`Sampler::open`], and if its records have another [layout](Layout) or clock, or if only one of the two is
-    /// [overwritten](Sampler::overwrite).
+    /// As [`Sampler::open`], and if its records have another [layout](Layout) or clock, if only one of the two is
+    /// [overwritten](Sampler::overwrite), or if the sampler has another [target](Sampler::target) than the ring.
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
+        if !sampler.target.is_default() && !sampler.target.is_same(&self.target) {
+            let why = "it has another target than the ring's event; open a ring for each target";
+            return Err(Error::refused(sampler.name(), why));
+        }
         let sampler = Sampler { target: self.target.clone(), ..sampler.clone() };
         let events = Events::open(&sampler)?;
         if events.layout != self.layout {

@@ -176,8 +176,8 @@ impl Sampler {
         self.content(Content::INTERRUPT_REGISTERS).field(Field::SampleRegsIntr, mask)
     }
 
-    /// Adds that many bytes of the user-mode stack to each sample: a multiple of 8, below 65,528. For several events of
-    /// the same kind, see [`Content`].
+    /// Adds that many bytes of the user-mode stack to each sample: a multiple of 8, at most 65,528. For several events
+    /// of the same kind, see [`Content`].
     #[must_use]
     pub fn user_stack(self, bytes: u32) -> Self {
         self.content(Content::USER_STACK).field(Field::SampleStackUser, bytes.into())

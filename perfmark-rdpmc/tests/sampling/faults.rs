@@ -204,9 +204,25 @@ pub(super) fn two_events_share_a_ring() {
         let error = ring.add(&other).expect_err("of another kind").to_string();
         assert!(error.contains("ioctl(SET_OUTPUT) failed with EINVAL: the ring is of another thread"), "{error}");
     }
+    for target in [Target::thread(1), Target::cpu(0), Target::this_thread().on_cpu(0)] {
+        let error = ring.add(&clock.clone().target(target)).expect_err("of another target").to_string();
+        assert!(error.contains("another target than the ring's event"), "{error}");
+    }
     let other = clock.content(Content::TIME);
     let error = ring.add(&other).expect_err("its records are longer");
     assert!(error.to_string().contains("another layout"), "{error}");
+}
+
+pub(super) fn a_refused_period_leaves_the_event_running() {
+    let ring = open(&faults());
+    for event in [1, usize::MAX] {
+        let error = ring.restart_with_period(event, 1).expect_err("no such event").to_string();
+        assert!(error.contains(&format!("the ring has no event {event}; it has 1")), "{error}");
+    }
+    let error = ring.restart_with_period(0, 0).expect_err("no period").to_string();
+    assert!(error.contains("ioctl(PERIOD) failed with EINVAL"), "{error}");
+    let touched = touch(1);
+    assert!(addresses(&ring).contains(&touched[0]));
 }
 
 pub(super) fn the_counts_in_samples_contain_what_was_chosen() {

@@ -106,8 +106,8 @@ impl Search<'_> {
         match self.functions {
             Some((file, _)) if file.has_functions => {
                 let more = if refused.is_empty() { refused } else { format!("; {refused}") };
-                const REMEDY: &str = "build with `debug = \"line-tables-only\"` in the profile";
-                let lacks = format!("no debug information was found{id}, so lines are unknown; {REMEDY}{more}");
+                let remedy = "build with `debug = \"line-tables-only\"` in the profile";
+                let lacks = format!("no debug information was found{id}, so lines are unknown; {remedy}{more}");
                 Ok(Found { path: file.path, shared: None, has_lines: false, lacks: Some(lacks) })
             }
             _ if refused.is_empty() => Err(format!("no symbols and no debug information were found{id}")),
