@@ -5,17 +5,64 @@ use std::ffi::{CStr, CString};
 use crate::attr::Attr;
 use crate::counter::Counter;
 use crate::error::Error;
-use crate::event::{Event, Kind};
+use crate::event::Kind;
 use crate::machine::Machine;
-use crate::open::{KERNEL_ADDRESS, MALFORMED_BREAKPOINT};
+use crate::open::{KERNEL_ADDRESS, LONGEST_PERIOD, MALFORMED_BREAKPOINT};
 use crate::pmu_event::Refusal;
 use crate::sys::{
     self, Descriptor, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD,
     IOC_REFRESH, IOC_RESET, IOC_SET_FILTER,
 };
 
+/// Explains why a request for an open event was refused. `why` explains EINVAL and EOPNOTSUPP, which the kernel returns
+/// for requests that are for another kind of event (`_perf_ioctl`, `kernel/events/core.c`).
+pub(crate) fn explained(refusal: Refusal, call: &str, event: String, attr: &Attr, why: &str) -> Error {
+    match refusal {
+        Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => Error::os(errno, call, event, why),
+        Refusal::Os(errno @ libc::EPERM) if is_breakpoint(attr) => Error::os(errno, call, event, KERNEL_ADDRESS),
+        refusal => refusal.explain(call, event),
+    }
+}
+
+/// Why the kernel refuses a period (`_perf_event_period` in `kernel/events/core.c`, linux 6.12).
+pub(crate) fn why_no_period(attr: &Attr, period: u64) -> String {
+    if !attr.samples() {
+        ONLY_FOR_SAMPLING.into()
+    } else if (1..=LONGEST_PERIOD).contains(&period) {
+        format!("{period} samples a second are more than kernel.perf_event_max_sample_rate allows")
+    } else {
+        format!("a period of {period} is not possible; choose one from 1 to 2^63 - 1")
+    }
+}
+
+/// Why the kernel refuses a number of samples (`perf_event_refresh` in `kernel/events/core.c`, linux 6.12).
+pub(crate) fn why_not_refreshed(attr: &Attr) -> &'static str {
+    if attr.samples() { "linux does not limit the samples of an event that inherits" } else { ONLY_FOR_SAMPLING }
+}
+
+fn is_breakpoint(attr: &Attr) -> bool {
+    matches!(attr.event().kind(), Kind::Breakpoint(_))
+}
+
+/// Refuses to change anything but a breakpoint to a breakpoint. Otherwise, why the kernel may refuse the change
+/// (`perf_event_modify_attr` in `kernel/events/core.c`, `modify_user_hw_breakpoint_check` in
+/// `kernel/events/hw_breakpoint.c`, linux 6.12).
+pub(crate) fn why_not_modified(from: &Attr, to: &Attr) -> Result<&'static str, Error> {
+    let refuse = |attr: &Attr, why: &str| Err(Error::refused(attr.to_string(), why));
+    if !is_breakpoint(from) {
+        refuse(from, "it is not a breakpoint, and only breakpoints can be changed, whether they count or sample")
+    } else if !is_breakpoint(to) {
+        refuse(to, "a breakpoint can only be changed to another breakpoint")
+    } else if from.differs_in_event_alone(to) {
+        Ok(MALFORMED_BREAKPOINT)
+    } else {
+        Ok("only the address, length and access of an open breakpoint can be changed, and this changes its modes or \
+            fields; open another")
+    }
+}
+
 /// Why EINVAL and EOPNOTSUPP are returned for a request.
-pub(crate) const ONLY_FOR_SAMPLING: &str = "the request is for events that sample, and this one counts";
+pub(crate) const ONLY_FOR_SAMPLING: &str = "the request is for events that sample, and this one takes no samples";
 
 /// Why the kernel is not asked for 0 more samples: 0 stands for no limit (`perf_event_refresh`,
 /// `kernel/events/core.c`, linux 6.12).
@@ -53,7 +100,7 @@ impl Counter {
     /// If the kernel refuses, or in a forked child, as the counter belongs to the parent. This holds for every request
     /// here.
     pub fn enable(&self) -> Result<(), Error> {
-        self.each("ioctl(ENABLE)", |fd| sys::ioctl(fd, IOC_ENABLE, 0)).inspect(|()| self.measure_clock_offsets())
+        self.each_event("ioctl(ENABLE)", IOC_ENABLE).inspect(|()| self.measure_clock_offsets())
     }
 
     /// Stops the counter. Its value and times do not change while it is stopped.
@@ -62,7 +109,7 @@ impl Counter {
     ///
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
-        self.each("ioctl(DISABLE)", |fd| sys::ioctl(fd, IOC_DISABLE, 0)).inspect(|()| self.measure_clock_offsets())
+        self.each_event("ioctl(DISABLE)", IOC_DISABLE).inspect(|()| self.measure_clock_offsets())
     }
 
     /// Sets the value to 0. The times continue. Regions begun before are unmeasured.
@@ -74,7 +121,7 @@ impl Counter {
         for pmu_event in self.pmu_events() {
             pmu_event.forget();
         }
-        self.each("ioctl(RESET)", |fd| sys::ioctl(fd, IOC_RESET, 0))
+        self.each_event("ioctl(RESET)", IOC_RESET)
     }
 
     /// The kernel's id of the event, which also appears in its samples and group readings. If the event is open on the
@@ -96,7 +143,8 @@ impl Counter {
     ///
     /// As [`enable`](Self::enable). An event that does not sample is refused.
     pub fn period(&self, period: u64) -> Result<(), Error> {
-        self.each("ioctl(PERIOD)", |fd| sys::ioctl_pointer(fd, IOC_PERIOD, &mut { period }))
+        let changed = self.each(|fd| sys::ioctl_pointer(fd, IOC_PERIOD, &mut { period }));
+        self.explained("ioctl(PERIOD)", &why_no_period(self.attr(), period), changed)
     }
 
     /// Lets the event take `overflows` more samples, then stops it.
@@ -108,7 +156,8 @@ impl Counter {
         if overflows == 0 {
             return Err(Error::refused(self.event().to_string(), REFRESH_WITHOUT_SAMPLES));
         }
-        self.each("ioctl(REFRESH)", |fd| sys::ioctl(fd, IOC_REFRESH, overflows.into()))
+        let refreshed = self.each(|fd| sys::ioctl(fd, IOC_REFRESH, overflows.into()));
+        self.explained("ioctl(REFRESH)", why_not_refreshed(self.attr()), refreshed)
     }
 
     /// Pauses the output of samples, or resumes it.
@@ -117,7 +166,13 @@ impl Counter {
     ///
     /// As [`period`](Self::period).
     pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
-        self.each("ioctl(PAUSE_OUTPUT)", |fd| sys::ioctl(fd, IOC_PAUSE_OUTPUT, pause.into()))
+        let paused = self.each(|fd| sys::ioctl(fd, IOC_PAUSE_OUTPUT, pause.into()));
+        let why = if self.attr().samples() {
+            "its samples go to no ring; send them to one first (Counter::set_output)"
+        } else {
+            ONLY_FOR_SAMPLING
+        };
+        self.explained("ioctl(PAUSE_OUTPUT)", why, paused)
     }
 
     /// Counts only what passes a filter on the fields of a tracepoint, such as `count > 10`. An event takes one filter,
@@ -141,59 +196,30 @@ impl Counter {
     ///
     /// As [`enable`](Self::enable). An event of another kind is refused.
     pub fn modify_attributes(&mut self, attr: &Attr) -> Result<(), Error> {
+        let why = why_not_modified(self.attr(), attr)?;
         let requests = attr.encode(&Machine::here())?;
-        let [request] = requests.as_slice() else {
-            return Err(Error::refused(
-                attr.to_string(),
-                "only breakpoints can be changed, and this event is for several PMUs",
-            ));
-        };
-        let is_breakpoint = |event: &Event| matches!(event.kind(), Kind::Breakpoint(_));
-        let refuse = |event: &Event, why: &str| Err(Error::refused(event.to_string(), why));
-        if !is_breakpoint(self.event()) {
-            return refuse(
-                self.event(),
-                "it is not a breakpoint, and only breakpoints can be changed, whether they count or sample",
-            );
-        }
-        if !is_breakpoint(attr.event()) {
-            return refuse(attr.event(), "a breakpoint can only be changed to another breakpoint");
-        }
-        // The kernel compares these before and after (`perf_event_modify_attr` in kernel/events/core.c,
-        // `modify_user_hw_breakpoint_check` in kernel/events/hw_breakpoint.c, linux 6.12).
-        let why = if self.attr().differs_in_event_alone(attr) {
-            MALFORMED_BREAKPOINT
-        } else {
-            "only the address, length and access of an open breakpoint can be changed, and this changes its modes or \
-             fields; open another"
-        };
-        self.each_or("ioctl(MODIFY_ATTRIBUTES)", why, |fd| {
-            sys::ioctl_pointer(fd, IOC_MODIFY_ATTRIBUTES, &mut request.attr())
-        })?;
+        let modified = self.pmu_events().zip(&requests).try_for_each(|(pmu_event, request)| {
+            sys::ioctl_pointer(pmu_event.fd()?, IOC_MODIFY_ATTRIBUTES, &mut request.attr()).map_err(Refusal::Os)
+        });
+        self.explained("ioctl(MODIFY_ATTRIBUTES)", why, modified)?;
         self.changed_to(attr);
         Ok(())
     }
 
     /// Makes a request on every PMU that the event is on.
-    fn each(&self, call: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
-        let samples = self.attr().samples();
-        let why = if samples { "the value is not valid, or the event has no ring" } else { ONLY_FOR_SAMPLING };
-        self.each_or(call, why, request)
+    fn each(&self, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Refusal> {
+        self.pmu_events().try_for_each(|pmu_event| request(pmu_event.fd()?).map_err(Refusal::Os))
     }
 
-    /// As [`each`](Self::each). `why` explains EINVAL and EOPNOTSUPP, which the kernel returns for requests that are
-    /// for another kind of event (`_perf_ioctl`, kernel/events/core.c).
-    fn each_or(&self, call: &str, why: &str, request: impl Fn(&Descriptor) -> Result<(), i32>) -> Result<(), Error> {
-        let result = self.pmu_events().try_for_each(|pmu_event| request(pmu_event.fd()?).map_err(Refusal::Os));
-        result.map_err(|refusal| match refusal {
-            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
-                Error::os(errno, call, self.event().to_string(), why)
-            }
-            Refusal::Os(errno @ libc::EPERM) if matches!(self.event().kind(), Kind::Breakpoint(_)) => {
-                Error::os(errno, call, self.event().to_string(), KERNEL_ADDRESS)
-            }
-            refusal => refusal.explain(call, self.event().to_string()),
-        })
+    /// Makes a request that the kernel refuses only if it refuses the call.
+    fn each_event(&self, call: &str, request: u64) -> Result<(), Error> {
+        let requested = self.each(|fd| sys::ioctl(fd, request, 0));
+        requested.map_err(|refusal| refusal.explain(call, self.event().to_string()))
+    }
+
+    /// As [`explained`].
+    fn explained(&self, call: &str, why: &str, result: Result<(), Refusal>) -> Result<(), Error> {
+        result.map_err(|refusal| explained(refusal, call, self.event().to_string(), self.attr(), why))
     }
 }
 

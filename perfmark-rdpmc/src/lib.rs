@@ -197,7 +197,8 @@
 //! | files in `/proc` and `/sys`, errors | [`Support`], [`Machine`], [`Error`] |
 //!
 //! `tests/manual.txt` lists these parts in detail, each with its test. `cargo run --release -p perfmark-rdpmc --example
-//! manual` shows what the manual's own programs do: counters, a group, a read in user space, a ring, signals, `prctl`.
+//! manual` does what the manual's own programs do: counters, a group, a ring, signals, `prctl`. The example `page`
+//! reads a counter in user space.
 //!
 //! # When an event cannot be counted
 //!

@@ -2,6 +2,8 @@
 
 mod sampling;
 
+pub(crate) use sampling::LONGEST_PERIOD;
+
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
 use crate::event::{CountedBy, Encoding, Kind};

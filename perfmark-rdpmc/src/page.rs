@@ -12,48 +12,10 @@ use crate::sys::{
 /// load. The values belong together if [`lock`](Self::lock) was even before the first load, and is the same
 /// after the last one.
 ///
-/// [`Counter::read_user`] has the loop for it. This is the same by hand, on x86-64:
+/// [`Counter::read_user`] has the loop for it. This is the same by hand (example `page`):
 ///
 /// ```
-/// # #[cfg(target_arch = "x86_64")] {
-/// use std::arch::asm;
-/// use std::sync::atomic::Ordering::Acquire;
-/// use std::sync::atomic::compiler_fence;
-///
-/// use perfmark_rdpmc::{Attr, Counter, Hardware, Page};
-///
-/// /// `None` if only the kernel can read it now.
-/// fn read(page: Page<'_>) -> Option<u64> {
-///     // The lock may stay odd for good.
-///     for _ in 0..100 {
-///         let lock = page.lock();
-///         compiler_fence(Acquire);
-///         let (index, offset, unused) = (page.index(), page.offset(), 64 - u32::from(page.pmc_width()));
-///         if !page.cap_user_rdpmc() || index == 0 {
-///             return None;
-///         }
-///         let (low, high): (u32, u32);
-///         // SAFETY: this thread opened the counter, and its page names the number.
-///         unsafe { asm!("rdpmc", in("ecx") index - 1, out("eax") low, out("edx") high, options(nomem, nostack)) };
-///         compiler_fence(Acquire);
-///         if lock % 2 == 0 && page.lock() == lock {
-///             // The kernel starts counters at a negative value.
-///             let raw = u64::from(high) << 32 | u64::from(low);
-///             return Some(((raw << unused).cast_signed() >> unused).wrapping_add(offset).cast_unsigned());
-///         }
-///     }
-///     None
-/// }
-///
-/// match Counter::open(&Attr::new(Hardware::Instructions)) {
-///     Ok(counter) => match counter.page().and_then(read) {
-///         Some(value) => println!("{value} instructions"),
-///         None => println!("{} instructions by read(2)", counter.read_syscall()?.value),
-///     },
-///     Err(why) => eprintln!("{why}"),
-/// }
-/// # }
-/// # Ok::<(), perfmark_rdpmc::Error>(())
+#[doc = include_str!("../examples/page.rs")]
 /// ```
 ///
 /// Only the thread that opened the counter may read by it:

@@ -57,7 +57,8 @@ pub enum Delta {
 }
 
 impl Reading {
-    /// What was counted since `earlier`, a reading of the same counter.
+    /// What was counted since `earlier`, a reading of the same counter. A reading does not know its counter: between
+    /// readings of two counters, the result means nothing.
     ///
     /// The difference of enabled and running time is the time off the PMU. If it has not grown, the count is exact.
     /// Otherwise the count is scaled over this region alone, never over the counter's lifetime.

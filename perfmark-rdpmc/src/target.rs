@@ -47,11 +47,6 @@ pub(crate) enum Whose {
 }
 
 impl Target {
-    /// Whether it is [`this_thread`](Self::this_thread).
-    pub(crate) fn is_default(&self) -> bool {
-        matches!(self, Self { whose: Whose::Caller, cpu: None })
-    }
-
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let is_same = match (&self.whose, &other.whose) {
             (Whose::Caller, Whose::Caller) | (Whose::Everyone, Whose::Everyone) => true,
@@ -91,6 +86,11 @@ impl Target {
     /// If the directory cannot be opened. Whether it is a cgroup's is found when an event is opened.
     pub fn cgroup(directory: impl AsRef<Path>, cpu: u32) -> Result<Self, Error> {
         let path = directory.as_ref();
+        let text = path.as_os_str().as_encoded_bytes();
+        if text.is_empty() || text.contains(&0) {
+            let why = "it is not a path, which has at least one character, and not the character NUL";
+            return Err(Error::refused(format!("cgroup {:?}", path.to_string_lossy()), why));
+        }
         // A pipe would wait for its other end.
         let is_directory = !path.exists() || path.is_dir();
         let open = if is_directory { File::open(path) } else { Err(io::Error::from_raw_os_error(libc::ENOTDIR)) };
@@ -107,7 +107,8 @@ impl Target {
         Ok(Self { whose: Whose::Cgroup(path.into(), Arc::new(open)), cpu: Some(cpu) })
     }
 
-    /// The same, only while it is on that CPU. For a thread, [rings](crate::sample::Sampler::target) of events that
+    /// The same, only while it is on that CPU; for an entire CPU and for a cgroup, on that CPU instead. For a thread,
+    /// [rings](crate::sample::Sampler::target) of events that
     /// [inherit](crate::Attr::inherit) require it.
     #[must_use]
     pub fn on_cpu(self, cpu: u32) -> Self {

@@ -103,14 +103,14 @@ fn requests_for_sampling_events() {
         assert!(["EINVAL", "EOPNOTSUPP"].contains(&errno), "{error}");
         let expected = format!(
             "task-clock: ioctl({request}) failed with {errno}: the request is for events that sample, and this one \
-             counts"
+             takes no samples"
         );
         assert_eq!(error.to_string(), expected);
     }
     let error = counter.refresh(0).expect_err("no limit");
     assert!(error.reason().contains("without a limit if asked for 0 more samples"), "{error}");
     let error = counter.set_output(None).expect_err("it has no samples");
-    assert_eq!(error.reason(), "the request is for events that sample, and this one counts");
+    assert_eq!(error.reason(), "the request is for events that sample, and this one takes no samples");
     let error = counter.modify_attributes(&breakpoint).expect_err("it is not a breakpoint");
     assert_eq!(
         error.reason(),
@@ -135,7 +135,7 @@ fn a_breakpoint_can_be_moved_to_another_variable() {
     counter.modify_attributes(&on(1)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!([written(&counter, 0, 1_000), written(&counter, 1, 1_000)], [0, 1_000]);
     let error = counter.modify_attributes(&Attr::new(Software::TaskClock)).expect_err("not a breakpoint");
-    assert_eq!(error.to_string(), "task-clock: a breakpoint can only be changed to another breakpoint");
+    assert_eq!(error.to_string(), "task-clock:u: a breakpoint can only be changed to another breakpoint");
     assert_eq!([written(&counter, 0, 5), written(&counter, 1, 3)], [0, 3], "and still counts the same variable");
 }
 

@@ -85,6 +85,9 @@ fn main() {
             trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),
             trial("a_sigtrap_is_sent_for_every_sample", || passes("sigtrap")),
             trial("what_is_refused_is_named_with_its_remedy", limits::what_is_refused_is_named_with_its_remedy),
+            trial("requests_that_are_refused_later_name_the_cause", || {
+                limits::requests_that_are_refused_later_name_the_cause();
+            }),
             trial("counters_that_sample_are_refused_with_the_same_reasons", || {
                 limits::counters_that_sample_are_refused_with_the_same_reasons();
             }),

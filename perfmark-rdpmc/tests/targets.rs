@@ -254,6 +254,10 @@ fn missing() {
     }
     let file = Target::cgroup("/proc/self/maps", 0).expect_err("no directory").to_string();
     assert!(file.contains("ENOTDIR: a cgroup is a directory"), "{file}");
+    for path in ["", "a\0b"] {
+        let why = Target::cgroup(path, 0).expect_err("no path").to_string();
+        assert!(why.starts_with(&format!("cgroup {path:?}: it is not a path")), "{why}");
+    }
     let sampler = Sampler::new(Attr::new(Software::CpuClock)).target(Target::cpu(0)).signal(libc::SIGUSR1);
     let signals = sampler.open().expect_err("no thread").to_string();
     assert!(signals.contains("signals are sent to the sampled thread"), "{signals}");

@@ -48,23 +48,15 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). Only breakpoints can be changed, and only to other breakpoints.
     pub fn modify_attributes(&mut self, sampler: &Sampler) -> Result<(), Error> {
+        let why = control::why_not_modified(&self.attr, &sampler.attr)?;
         let attr = sampler.attr.clone().with_ring(self.layout.read_format);
         let requests = attr.encode(&Machine::here())?;
-        let [request] = requests.as_slice() else {
-            return Err(Error::refused(sampler.name(), "only breakpoints can be changed"));
-        };
-        let modified = self.sources[..self.own]
-            .iter()
-            .try_for_each(|source| source.ioctl_pointer(IOC_MODIFY_ATTRIBUTES, &mut request.attr()));
-        modified.map_err(|refusal| match refusal {
-            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
-                let why = "only the address, length and access of an open breakpoint can be changed, to others that \
-                           the kernel accepts; open another ring";
-                Error::os(errno, "ioctl(MODIFY_ATTRIBUTES)", self.name.clone(), why)
-            }
-            refusal => refusal.explain("ioctl(MODIFY_ATTRIBUTES)", self.name.clone()),
-        })?;
-        self.name = sampler.name();
+        let modified = self
+            .own()
+            .zip(&requests)
+            .try_for_each(|(source, request)| source.ioctl_pointer(IOC_MODIFY_ATTRIBUTES, &mut request.attr()));
+        self.explained("ioctl(MODIFY_ATTRIBUTES)", why, modified)?;
+        self.attr = sampler.attr.clone();
         Ok(())
     }
 
@@ -74,7 +66,8 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). [`Sampler::dummy`](super::Sampler::dummy) has no period.
     pub fn period(&self, period: u64) -> Result<(), Error> {
-        self.own("ioctl(PERIOD)", |source| source.ioctl_pointer(IOC_PERIOD, &mut { period }))
+        let changed = self.own().try_for_each(|source| source.ioctl_pointer(IOC_PERIOD, &mut { period }));
+        self.explained("ioctl(PERIOD)", &control::why_no_period(&self.attr, period), changed)
     }
 
     /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which
@@ -88,7 +81,7 @@ impl Ring {
         let Some(sources) = self.events().nth(event) else {
             let why =
                 format!("the ring has no event {event}; it has {}, which are numbered from 0", self.events().count());
-            return Err(Error::refused(self.name.clone(), why));
+            return Err(Error::refused(self.name(), why));
         };
         let restarted = sources.iter().try_for_each(|source| {
             // A software event that runs would complete its old period first (`perf_swevent_set_period`).
@@ -96,7 +89,7 @@ impl Ring {
             let changed = source.ioctl_pointer(IOC_PERIOD, &mut { period });
             source.ioctl(IOC_ENABLE, 0).and(changed)
         });
-        self.explained("ioctl(PERIOD)", restarted)
+        self.explained("ioctl(PERIOD)", &control::why_no_period(&self.attr, period), restarted)
     }
 
     /// Lets the sampled event take `samples` more samples, then stops it.
@@ -106,9 +99,10 @@ impl Ring {
     /// As [`period`](Self::period). 0 is refused.
     pub fn refresh(&self, samples: u32) -> Result<(), Error> {
         if samples == 0 {
-            return Err(Error::refused(self.name.clone(), REFRESH_WITHOUT_SAMPLES));
+            return Err(Error::refused(self.name(), REFRESH_WITHOUT_SAMPLES));
         }
-        self.own("ioctl(REFRESH)", |source| source.ioctl(IOC_REFRESH, samples.into()))
+        let refreshed = self.own().try_for_each(|source| source.ioctl(IOC_REFRESH, samples.into()));
+        self.explained("ioctl(REFRESH)", control::why_not_refreshed(&self.attr), refreshed)
     }
 
     /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
@@ -118,7 +112,7 @@ impl Ring {
     /// As [`enable`](Self::enable).
     pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
         let paused = self.sources[0].ioctl(IOC_PAUSE_OUTPUT, pause.into());
-        self.explained("ioctl(PAUSE_OUTPUT)", paused)
+        paused.map_err(|refusal| refusal.explain("ioctl(PAUSE_OUTPUT)", self.name()))
     }
 
     /// Samples only what passes a filter: on a tracepoint's fields (`count > 10`), or on addresses for a PMU that
@@ -128,8 +122,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). Other events have no filters.
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
-        let own = &self.sources[..self.own];
-        control::set_filter(filter, &self.name, |filter| own.iter().try_for_each(|source| source.set_filter(filter)))
+        control::set_filter(filter, &self.name(), |filter| self.own().try_for_each(|source| source.set_filter(filter)))
     }
 
     /// The kernel's id of the sampled event, which records contain if requested.
@@ -141,22 +134,18 @@ impl Ring {
         self.id_of(0)
     }
 
+    /// The sampled event on each kind of core.
+    fn own(&self) -> impl Iterator<Item = &Source> {
+        self.sources[..self.own].iter()
+    }
+
     fn all(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {
-        self.explained(call, self.sources.iter().try_for_each(request))
+        let requested = self.sources.iter().try_for_each(request);
+        requested.map_err(|refusal| refusal.explain(call, self.name()))
     }
 
-    fn own(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {
-        self.explained(call, self.sources[..self.own].iter().try_for_each(request))
-    }
-
-    fn explained(&self, call: &str, result: Result<(), Refusal>) -> Result<(), Error> {
-        result.map_err(|refusal| match refusal {
-            Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => {
-                let why = "the request does not fit this event: it takes no samples, or has no filters, or the value \
-                           is not valid";
-                Error::os(errno, call, self.name.clone(), why)
-            }
-            refusal => refusal.explain(call, self.name.clone()),
-        })
+    /// As [`control::explained`].
+    fn explained(&self, call: &str, why: &str, result: Result<(), Refusal>) -> Result<(), Error> {
+        result.map_err(|refusal| control::explained(refusal, call, self.name(), &self.attr, why))
     }
 }

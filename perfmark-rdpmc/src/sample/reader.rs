@@ -51,7 +51,7 @@ impl Ring {
     ///
     /// If there is a reader already, or in a forked child.
     pub fn reader(&self) -> Result<Reader<'_>, Error> {
-        let refuse = |refusal: Refusal| refusal.explain("ioctl(PAUSE_OUTPUT)", self.name.clone());
+        let refuse = |refusal: Refusal| refusal.explain("ioctl(PAUSE_OUTPUT)", self.name());
         let Some(page) = self.mapping.page() else { return Err(refuse(Refusal::Forked)) };
         let record = match self.record.try_lock() {
             Ok(record) => record,
@@ -59,7 +59,7 @@ impl Ring {
             Err(TryLockError::Poisoned(record)) => record.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 let why = "its ring is being read already; drop that reader first";
-                return Err(Error::refused(self.name.clone(), why));
+                return Err(Error::refused(self.name(), why));
             }
         };
         if self.is_overwritten {
@@ -222,7 +222,7 @@ pub fn wait_or_wake(rings: &[&Ring], wake: &PipeReader, timeout: Option<Duration
 fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -> Result<Vec<Ready>, Error> {
     let mut fds = Vec::with_capacity(rings.len());
     for ring in rings {
-        fds.push(ring.sources[0].fd().map_err(|refusal| refusal.explain("poll", ring.name.clone()))?);
+        fds.push(ring.sources[0].fd().map_err(|refusal| refusal.explain("poll", ring.name()))?);
     }
     // Rounded up, so that a wait for less than a millisecond is one.
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::record::Layout;
 use super::refusal;
-use super::sampler::Sampler;
+use super::sampler::{self, Sampler};
 use crate::attr::Attr;
 use crate::error::Error;
 use crate::group;
@@ -44,7 +44,8 @@ pub struct Ring {
     pub(super) layout: Layout,
     pub(super) is_overwritten: bool,
     pub(super) is_aux_overwritten: bool,
-    pub(super) name: String,
+    /// The sampled event, without what [`Attr::with_ring`] adds.
+    pub(super) attr: Attr,
     /// Held while the ring is read: the last record that was read.
     pub(super) record: Mutex<Vec<u8>>,
 }
@@ -84,7 +85,7 @@ impl Sampler {
             layout: events.layout,
             is_overwritten: self.is_overwritten,
             is_aux_overwritten: self.is_aux_overwritten,
-            name,
+            attr: self.attr.clone(),
             record: Mutex::new(Vec::with_capacity(RECORD)),
         };
         ring.start(0, self)?;
@@ -182,7 +183,7 @@ impl Ring {
     /// As [`Sampler::open`], and if its records have another [layout](Layout) or clock, if only one of the two is
     /// [overwritten](Sampler::overwrite), or if the sampler has another [target](Sampler::target) than the ring.
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
-        if !sampler.target.is_default() && !sampler.target.is_same(&self.target) {
+        if !sampler.target.is_same(&Target::this_thread()) && !sampler.target.is_same(&self.target) {
             let why = "it has another target than the ring's event; open a ring for each target";
             return Err(Error::refused(sampler.name(), why));
         }
@@ -206,9 +207,14 @@ impl Ring {
         started
     }
 
+    /// The sampled event's name in errors.
+    pub(super) fn name(&self) -> String {
+        sampler::name(&self.attr)
+    }
+
     /// The kernel's id of one of the ring's events.
     pub(super) fn id_of(&self, source: usize) -> Result<u64, Error> {
-        self.sources[source].id().map_err(|refusal| refusal.explain("ioctl(ID)", self.name.clone()))
+        self.sources[source].id().map_err(|refusal| refusal.explain("ioctl(ID)", self.name()))
     }
 
     /// How far the kernel has written: the position after the newest record. It only grows, except in a ring that is
@@ -308,8 +314,8 @@ impl Ring {
         const CHECKED: u64 = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID;
         if self.layout.read_format & CHECKED != CHECKED {
             let why = "its readings were requested without both times and the id (Sampler::read_format)";
-            return Err(Error::refused(self.name.clone(), why));
+            return Err(Error::refused(self.name(), why));
         }
-        Source::sum(sources, self.layout.read_format).map_err(|refusal| refusal.explain("read", self.name.clone()))
+        Source::sum(sources, self.layout.read_format).map_err(|refusal| refusal.explain("read", self.name()))
     }
 }

@@ -129,11 +129,7 @@ impl Sampler {
 
     /// The event's name in errors.
     pub(super) fn name(&self) -> String {
-        match *self.attr.event().kind() {
-            Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY } => "dummy event".into(),
-            Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_BPF_OUTPUT } => "bpf-output".into(),
-            _ => self.attr.to_string(),
-        }
+        name(&self.attr)
     }
 
     fn field(self, field: Field, value: u64) -> Self {
@@ -354,6 +350,15 @@ impl Sampler {
     pub fn layout(&self) -> Layout {
         let group = if self.members.is_empty() { 0 } else { FORMAT_GROUP };
         Layout::of(&self.attr, self.read_format.bits() & !FORMAT_GROUP | group)
+    }
+}
+
+/// The name in errors of an event that is sampled.
+pub(super) fn name(attr: &Attr) -> String {
+    match *attr.event().kind() {
+        Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY } => "dummy event".into(),
+        Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_BPF_OUTPUT } => "bpf-output".into(),
+        _ => attr.to_string(),
     }
 }
 

@@ -50,10 +50,40 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     let branches = faults().branches(Branches::ANY | Branches::USER);
     contains(&refused(&branches), &["EOPNOTSUPP", "does not support samples that contain BRANCHES", "leave it out"]);
     contains(&refused(&faults().aux_pages(1)), &["mmap failed with EOPNOTSUPP", "no AUX area"]);
-    let stack = faults().user_stack(13);
-    contains(&refused(&stack), &["EINVAL", "samples that contain USER_STACK", "change it or leave it out"]);
-    contains(&refused(&faults().content(Content::from_bits(1 << 62))), &["failed with EINVAL"]);
+    for bytes in [13, 65_536] {
+        let stack = [&format!("not {bytes}"), "EINVAL", "Sampler::user_stack", "multiple of 8", "at most 65528"];
+        contains(&refused(&faults().user_stack(bytes)), &stack);
+    }
+    contains(&refused(&faults().content(Content::from_bits(1 << 62))), &["EINVAL", "unknown bits of Sampler::content"]);
     contains(&refused(&faults().read_format(ReadFormat::from_bits(1 << 7))), &["EINVAL", "Sampler::read_format"]);
+    let unknown = [faults().user_registers(1 << 63), faults().interrupt_registers(0)];
+    contains(&refused(&unknown[0]), &["these registers (Sampler::user_registers; see asm/perf_regs.h)"]);
+    contains(&refused(&unknown[1]), &["EINVAL", "code (Sampler::interrupt_registers; see asm/perf_regs.h)"]);
+    contains(&refused(&unknown[0].clone().interrupt_registers(0)), &["these registers"]);
+    contains(&refused(&faults().period(1 << 63)), &["EINVAL", "9223372036854775808 events", "less than 2^63"]);
+    let stays = faults().sigtrap(1).remove_on_exec(false);
+    contains(&refused(&stays), &["EINVAL", "Sampler::sigtrap", "requires Sampler::remove_on_exec"]);
+    let exec = Sampler::new(Attr::new(Software::PageFaults).enable_on_exec(true)).remove_on_exec(true);
+    contains(&refused(&exec), &["EINVAL", "Attr::enable_on_exec", "Sampler::remove_on_exec", "one of the two"]);
+    contains(&refused(&faults().records(Records::from_bits(1 << 63))), &["EINVAL", "unknown bits of Sampler::records"]);
+}
+
+pub(super) fn requests_that_are_refused_later_name_the_cause() {
+    let mut ring = open(&Sampler::new(Attr::new(Software::TaskClock)));
+    let error = |result: Result<(), perfmark_rdpmc::Error>| result.expect_err("refused").to_string();
+    for period in [0, u64::MAX] {
+        let why = ["ioctl(PERIOD)", "EINVAL", &format!("a period of {period}"), "from 1 to 2^63 - 1"];
+        contains(&error(ring.period(period)), &why);
+        contains(&error(ring.restart_with_period(0, period)), &why);
+    }
+    let fixed = "only breakpoints can be changed";
+    contains(&error(ring.modify_attributes(&Sampler::new(Attr::new(Software::TaskClock)))), &["task-clock:u", fixed]);
+    contains(&error(open(&Sampler::dummy()).period(1)), &["dummy event", "takes no samples"]);
+    let counter = Counter::open(Sampler::new(Attr::new(Software::TaskClock)).attr()).expect("as the ring");
+    contains(&error(counter.pause_output(true)), &["EINVAL", "no ring", "Counter::set_output"]);
+    contains(&error(counter.period(0)), &["a period of 0", "from 1 to 2^63 - 1"]);
+    let counts = Counter::open(&Attr::new(Software::TaskClock)).expect("as the ring");
+    contains(&error(counts.period(1)), &["the request is for events that sample"]);
 }
 
 pub(super) fn counters_that_sample_are_refused_with_the_same_reasons() {
@@ -62,6 +92,7 @@ pub(super) fn counters_that_sample_are_refused_with_the_same_reasons() {
         faults().content(Content::CALLCHAIN).max_stack(60_000),
         faults().branches(Branches::ANY | Branches::USER),
         faults().user_stack(13),
+        faults().period(1 << 63),
     ] {
         assert_eq!(refused_as_counters(&sampler), [refused(&sampler), refused(&sampler)]);
     }
