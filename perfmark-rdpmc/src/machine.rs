@@ -195,6 +195,7 @@ impl Unreadable {
             libc::EACCES | libc::EPERM => {
                 "a sandbox or a security module hides it from this process; allow access to it"
             }
+            libc::ELOOP => "a symbolic link in the path leads back to itself",
             _ => "the file system or device failed; see the kernel's log",
         });
         Error::os(self.errno, &format!("reading {self}"), subject, why)
