@@ -52,8 +52,9 @@ fn read(page: Page<'_>) -> Option<u64> {
 #[allow(clippy::unnecessary_wraps, reason = "on arm64, it reads one counter only")]
 fn read_hardware(number: u32) -> Option<u64> {
     let (low, high): (u32, u32);
+    // Not `nomem`: it must stay between the loads of the lock.
     // SAFETY: this thread opened the counter, and its page names the number.
-    unsafe { std::arch::asm!("rdpmc", in("ecx") number, out("eax") low, out("edx") high, options(nomem, nostack)) };
+    unsafe { std::arch::asm!("rdpmc", in("ecx") number, out("eax") low, out("edx") high, options(nostack)) };
     Some(u64::from(high) << 32 | u64::from(low))
 }
 
@@ -62,7 +63,7 @@ fn read_hardware(number: u32) -> Option<u64> {
 fn read_hardware(number: u32) -> Option<u64> {
     let cycles: u64;
     // SAFETY: the page says that user space may read counters.
-    unsafe { std::arch::asm!("mrs {}, pmccntr_el0", out(reg) cycles, options(nomem, nostack)) };
+    unsafe { std::arch::asm!("mrs {}, pmccntr_el0", out(reg) cycles, options(nostack)) };
     (number == 31).then_some(cycles)
 }
 

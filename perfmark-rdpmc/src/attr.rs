@@ -3,12 +3,13 @@
 use std::fmt;
 
 use crate::error::Error;
-use crate::event::{CountedBy, Encoding, Event, Modifier, Modifiers};
+use crate::event::{CountedBy, Encoding, Event, Kind, Modifier, Modifiers};
 use crate::machine::Machine;
 use crate::sys::{
-    FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE,
-    FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER, FLAG_EXCLUSIVE, FLAG_INHERIT, FLAG_PINNED, FORMAT_ID,
-    FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, PRECISE_IP_SHIFT, PerfEventAttr,
+    COUNT_SW_BPF_OUTPUT, COUNT_SW_DUMMY, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_GUEST, FLAG_EXCLUDE_HOST,
+    FLAG_EXCLUDE_HV, FLAG_EXCLUDE_IDLE, FLAG_EXCLUDE_KERNEL, FLAG_EXCLUDE_USER, FLAG_EXCLUSIVE, FLAG_INHERIT,
+    FLAG_PINNED, FORMAT_ID, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, PRECISE_IP_SHIFT, PerfEventAttr,
+    TYPE_SOFTWARE,
 };
 
 mod field;
@@ -128,6 +129,7 @@ impl Attr {
     }
 
     /// Whether to exclude the idle task. Only counters of entire CPUs ([`Target::cpu`](crate::Target::cpu)) count it.
+    /// The PMUs of arm64 cannot exclude it (EOPNOTSUPP).
     #[must_use]
     pub fn exclude_idle(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_IDLE, exclude)
@@ -227,15 +229,34 @@ impl Attr {
         Self { has_ring: true, user_reads: false, read_format, ..self }
     }
 
+    /// The event's name in errors, with its modes.
+    pub(crate) fn name(&self) -> String {
+        match *self.event.kind() {
+            Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY } => "dummy event".into(),
+            Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_BPF_OUTPUT } => "bpf-output".into(),
+            _ => self.to_string(),
+        }
+    }
+
     /// The event.
     #[must_use]
     pub fn event(&self) -> &Event {
         &self.event
     }
 
+    /// All bits of the kernel's structure, also those of [`Field::Flags`].
+    pub(crate) fn flags(&self) -> u64 {
+        self.flags | self.set(Field::Flags).unwrap_or(0)
+    }
+
+    /// Whether it sets one of these bits.
+    pub(crate) fn has(&self, flags: u64) -> bool {
+        self.flags() & flags != 0
+    }
+
     /// Whether it sets a flag that only a group's leader may have.
     pub(crate) fn is_for_leaders(&self) -> bool {
-        self.flags & (FLAG_PINNED | FLAG_EXCLUSIVE) != 0
+        self.has(FLAG_PINNED | FLAG_EXCLUSIVE)
     }
 
     /// Whether it samples.
@@ -244,11 +265,11 @@ impl Attr {
     }
 
     pub(crate) fn inherits(&self) -> bool {
-        self.flags & FLAG_INHERIT != 0
+        self.has(FLAG_INHERIT)
     }
 
     pub(crate) fn is_disabled(&self) -> bool {
-        self.flags & FLAG_DISABLED != 0
+        self.has(FLAG_DISABLED)
     }
 
     /// Whether `other` differs only in its event, and in whether it starts stopped.
@@ -261,7 +282,7 @@ impl Attr {
     }
 
     pub(crate) fn counts_kernel(&self) -> bool {
-        self.flags & FLAG_EXCLUDE_KERNEL == 0
+        !self.has(FLAG_EXCLUDE_KERNEL)
     }
 
     pub(crate) fn asks_wide(&self) -> bool {
@@ -292,7 +313,7 @@ impl Attr {
     pub(crate) fn encode(&self, machine: &Machine) -> Result<Vec<Request>, Error> {
         let encodings = self.event.resolve(machine)?;
         let requested = Requested {
-            flags: self.flags,
+            flags: self.flags(),
             user_reads: self.user_reads,
             samples: self.samples(),
             has_ring: self.has_ring,
@@ -318,7 +339,7 @@ impl Attr {
             sample_period: given(Field::SamplePeriod, 0),
             sample_type: given(Field::SampleType, 0),
             read_format: self.read_format,
-            flags: self.flags | given(Field::Flags, 0),
+            flags: self.flags(),
             wakeup_events: given_32(Field::WakeupEvents),
             branch_sample_type: given(Field::BranchSampleType, 0),
             sig_data: given(Field::SigData, 0),

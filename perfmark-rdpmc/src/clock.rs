@@ -9,7 +9,7 @@ use crate::counter::Counter;
 use crate::sample::Ring;
 use crate::sys::{CAP_BIT0_IS_DEPRECATED, CAP_USER_TIME_SHORT, CAP_USER_TIME_ZERO, MmapPage};
 
-/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64. On other targets, nanoseconds of
+/// The tick counter: `rdtsc` on x86-64, `cntvct_el0` on arm64, `rdtime` on riscv64. On other platforms, nanoseconds of
 /// the standard library's monotonic clock. 0 on wasm32-unknown-unknown, which has no clock.
 ///
 /// Not serialized: the processor may read it a few instructions early or late.

@@ -7,32 +7,37 @@ use crate::counter::Counter;
 use crate::error::Error;
 use crate::event::Kind;
 use crate::machine::Machine;
-use crate::open::{KERNEL_ADDRESS, LONGEST_PERIOD, MALFORMED_BREAKPOINT};
+use crate::open::{KERNEL_ADDRESS, MALFORMED_BREAKPOINT};
 use crate::pmu_event::Refusal;
 use crate::sys::{
-    self, Descriptor, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD,
+    self, Descriptor, FLAG_FREQ, IOC_DISABLE, IOC_ENABLE, IOC_ID, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD,
     IOC_REFRESH, IOC_RESET, IOC_SET_FILTER,
 };
 
 /// Explains why a request for an open event was refused. `why` explains EINVAL and EOPNOTSUPP, which the kernel returns
 /// for requests that are for another kind of event (`_perf_ioctl`, `kernel/events/core.c`).
-pub(crate) fn explained(refusal: Refusal, call: &str, event: String, attr: &Attr, why: &str) -> Error {
+pub(crate) fn explained(refusal: Refusal, call: &str, attr: &Attr, why: &str) -> Error {
     match refusal {
-        Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => Error::os(errno, call, event, why),
-        Refusal::Os(errno @ libc::EPERM) if is_breakpoint(attr) => Error::os(errno, call, event, KERNEL_ADDRESS),
-        refusal => refusal.explain(call, event),
+        Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => Error::os(errno, call, attr.name(), why),
+        Refusal::Os(errno @ libc::EPERM) if is_breakpoint(attr) => Error::os(errno, call, attr.name(), KERNEL_ADDRESS),
+        refusal => refusal.explain(call, attr.name()),
     }
 }
 
-/// Why the kernel refuses a period (`_perf_event_period` in `kernel/events/core.c`, linux 6.12).
-pub(crate) fn why_no_period(attr: &Attr, period: u64) -> String {
-    if !attr.samples() {
-        ONLY_FOR_SAMPLING.into()
-    } else if (1..=LONGEST_PERIOD).contains(&period) {
-        format!("{period} samples a second are more than kernel.perf_event_max_sample_rate allows")
+/// Explains why a period was refused (`_perf_event_period` in `kernel/events/core.c`, linux 6.12).
+pub(crate) fn explain_period(refusal: Refusal, attr: &Attr, period: u64) -> Error {
+    // A clock's frequency became a period when it was opened.
+    let (what, most) = if attr.has(FLAG_FREQ) && !attr.event().is_time() {
+        ("frequency", "kernel.perf_event_max_sample_rate")
     } else {
-        format!("a period of {period} is not possible; choose one from 1 to 2^63 - 1")
-    }
+        ("period", "2^63 - 1")
+    };
+    let why = if attr.samples() {
+        format!("a {what} of {period} is not possible; choose one from 1 to {most}")
+    } else {
+        ONLY_FOR_SAMPLING.into()
+    };
+    explained(refusal, "ioctl(PERIOD)", attr, &why)
 }
 
 /// Why the kernel refuses a number of samples (`perf_event_refresh` in `kernel/events/core.c`, linux 6.12).
@@ -44,21 +49,28 @@ fn is_breakpoint(attr: &Attr) -> bool {
     matches!(attr.event().kind(), Kind::Breakpoint(_))
 }
 
-/// Refuses to change anything but a breakpoint to a breakpoint. Otherwise, why the kernel may refuse the change
-/// (`perf_event_modify_attr` in `kernel/events/core.c`, `modify_user_hw_breakpoint_check` in
-/// `kernel/events/hw_breakpoint.c`, linux 6.12).
-pub(crate) fn why_not_modified(from: &Attr, to: &Attr) -> Result<&'static str, Error> {
-    let refuse = |attr: &Attr, why: &str| Err(Error::refused(attr.to_string(), why));
+/// Refuses to change anything but a breakpoint to a breakpoint.
+pub(crate) fn check_modification(from: &Attr, to: &Attr) -> Result<(), Error> {
     if !is_breakpoint(from) {
-        refuse(from, "it is not a breakpoint, and only breakpoints can be changed, whether they count or sample")
+        let why = "it is not a breakpoint, and only breakpoints can be changed, whether they count or sample";
+        Err(Error::refused(from.name(), why))
     } else if !is_breakpoint(to) {
-        refuse(to, "a breakpoint can only be changed to another breakpoint")
-    } else if from.differs_in_event_alone(to) {
-        Ok(MALFORMED_BREAKPOINT)
+        Err(Error::refused(to.name(), "a breakpoint can only be changed to another breakpoint"))
     } else {
-        Ok("only the address, length and access of an open breakpoint can be changed, and this changes its modes or \
-            fields; open another")
+        Ok(())
     }
+}
+
+/// Explains why a breakpoint was not changed (`perf_event_modify_attr` in `kernel/events/core.c`,
+/// `modify_user_hw_breakpoint_check` in `kernel/events/hw_breakpoint.c`, linux 6.12).
+pub(crate) fn explain_modification(refusal: Refusal, from: &Attr, to: &Attr) -> Error {
+    let why = if from.differs_in_event_alone(to) {
+        MALFORMED_BREAKPOINT
+    } else {
+        "only the address, length and access of an open breakpoint can be changed, and this changes its modes or \
+         fields; open another"
+    };
+    explained(refusal, "ioctl(MODIFY_ATTRIBUTES)", from, why)
 }
 
 /// Why EINVAL and EOPNOTSUPP are returned for a request.
@@ -137,21 +149,23 @@ impl Counter {
         result.map(|()| id).map_err(|refusal| refusal.explain("ioctl(ID)", self.event().to_string()))
     }
 
-    /// Changes the sample period: the number of events between two samples.
+    /// Changes the sample period: the number of events between two samples. Changes the frequency if the event has one
+    /// ([`Sampler::frequency`](crate::sample::Sampler::frequency)); but clocks have a period of nanoseconds in any
+    /// case.
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable). An event that does not sample is refused.
     pub fn period(&self, period: u64) -> Result<(), Error> {
         let changed = self.each(|fd| sys::ioctl_pointer(fd, IOC_PERIOD, &mut { period }));
-        self.explained("ioctl(PERIOD)", &why_no_period(self.attr(), period), changed)
+        changed.map_err(|refusal| explain_period(refusal, self.attr(), period))
     }
 
-    /// Lets the event take `overflows` more samples, then stops it.
+    /// Lets the event take `overflows` more samples, then stops it. Numbers add up if it is asked again before that.
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period). 0 is refused.
+    /// As [`period`](Self::period). 0 is refused, and so is an event that inherits.
     pub fn refresh(&self, overflows: u32) -> Result<(), Error> {
         if overflows == 0 {
             return Err(Error::refused(self.event().to_string(), REFRESH_WITHOUT_SAMPLES));
@@ -164,7 +178,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period).
+    /// As [`period`](Self::period), and if its samples [go to no ring](Self::set_output).
     pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
         let paused = self.each(|fd| sys::ioctl(fd, IOC_PAUSE_OUTPUT, pause.into()));
         let why = if self.attr().samples() {
@@ -190,18 +204,19 @@ impl Counter {
     }
 
     /// Changes an open breakpoint to another address, length or access. [`event`](Self::event) then returns the new
-    /// one. All else stays as it was opened, except that the new one may be [`disabled`](Attr::disabled).
+    /// one. All else stays as it was opened, except that it starts if it was stopped, unless the new one is
+    /// [`disabled`](Attr::disabled).
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable). An event of another kind is refused.
     pub fn modify_attributes(&mut self, attr: &Attr) -> Result<(), Error> {
-        let why = why_not_modified(self.attr(), attr)?;
+        check_modification(self.attr(), attr)?;
         let requests = attr.encode(&Machine::here())?;
         let modified = self.pmu_events().zip(&requests).try_for_each(|(pmu_event, request)| {
             sys::ioctl_pointer(pmu_event.fd()?, IOC_MODIFY_ATTRIBUTES, &mut request.attr()).map_err(Refusal::Os)
         });
-        self.explained("ioctl(MODIFY_ATTRIBUTES)", why, modified)?;
+        modified.map_err(|refusal| explain_modification(refusal, self.attr(), attr))?;
         self.changed_to(attr);
         Ok(())
     }
@@ -214,12 +229,12 @@ impl Counter {
     /// Makes a request that the kernel refuses only if it refuses the call.
     fn each_event(&self, call: &str, request: u64) -> Result<(), Error> {
         let requested = self.each(|fd| sys::ioctl(fd, request, 0));
-        requested.map_err(|refusal| refusal.explain(call, self.event().to_string()))
+        requested.map_err(|refusal| refusal.explain(call, self.attr().name()))
     }
 
     /// As [`explained`].
     fn explained(&self, call: &str, why: &str, result: Result<(), Refusal>) -> Result<(), Error> {
-        result.map_err(|refusal| explained(refusal, call, self.event().to_string(), self.attr(), why))
+        result.map_err(|refusal| explained(refusal, call, self.attr(), why))
     }
 }
 
@@ -227,7 +242,7 @@ impl Counter {
 ///
 /// # Errors
 ///
-/// On a target without counters.
+/// On a platform without counters.
 pub fn enable_all_of_thread() -> Result<(), Error> {
     sys::enable_all_of_thread(true).map_err(|errno| prctl_refused("prctl(PR_TASK_PERF_EVENTS_ENABLE)", errno))
 }
@@ -236,7 +251,7 @@ pub fn enable_all_of_thread() -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// On a target without counters.
+/// On a platform without counters.
 pub fn disable_all_of_thread() -> Result<(), Error> {
     sys::enable_all_of_thread(false).map_err(|errno| prctl_refused("prctl(PR_TASK_PERF_EVENTS_DISABLE)", errno))
 }

@@ -9,7 +9,8 @@ use crate::pmu_event::{GROUP, GROUP_NUMBERS, PmuEvent, Refusal};
 use crate::read::UserRead;
 use crate::reading::{CoreClock, Delta, Reading};
 use crate::sys::{
-    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP, IOC_RESET,
+    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_REMOVE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE,
+    IOC_FLAG_GROUP, IOC_RESET,
 };
 use crate::target::Target;
 
@@ -240,7 +241,10 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
                 raw.read_format |= FORMAT_GROUP;
                 // Stopped until all are open. arm64 checks that a group fits only if an exec could start it
                 // (`validate_event` in drivers/perf/arm_pmu.c, linux 6.1).
-                raw.flags |= FLAG_DISABLED | FLAG_ENABLE_ON_EXEC;
+                raw.flags |= FLAG_DISABLED;
+                if raw.flags & FLAG_REMOVE_ON_EXEC == 0 {
+                    raw.flags |= FLAG_ENABLE_ON_EXEC;
+                }
             } else {
                 // The leader determines whether the group is stopped.
                 raw.flags &= !(FLAG_DISABLED | FLAG_ENABLE_ON_EXEC);

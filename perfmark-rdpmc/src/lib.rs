@@ -1,4 +1,5 @@
-//! Reads the calling thread's Linux performance counters in user space, and those of other targets by `read(2)`.
+//! Reads the calling thread's Linux performance counters in user space, and those of other threads, of CPUs and of
+//! cgroups by `read(2)`.
 //!
 //! `perf_event_open(2)` returns a descriptor. The first page mapped from it names the hardware counter that the event
 //! uses, and the value to add to that counter. A thread can therefore read its own counters with one instruction
@@ -28,9 +29,9 @@
 //! the thread that opened it. A [`Reading`] is its value at one moment. A [`Delta`] is the difference of two readings:
 //! exact; scaled, because other events used the counter for part of the time; or unmeasured, which is not zero.
 //!
-//! Counts cover user mode only, unless kernel mode is requested as well. Supported targets are Linux on x86-64, arm64
-//! and riscv64. On other targets the crate compiles, opening a counter fails with an error that says so, and [`clock`]
-//! still works.
+//! Counts cover user mode only, unless kernel mode is requested as well. Supported platforms are Linux on x86-64, arm64
+//! and riscv64. On other platforms the crate compiles, opening a counter fails with an error that says so, and
+//! [`clock`] still works.
 //!
 //! # Many short regions
 //!
@@ -202,9 +203,9 @@
 //!
 //! # When an event cannot be counted
 //!
-//! Every [`Error`] names the event, the system call and its errno, the likely cause on this machine, and the remedy.
-//! [`support()`] checks everything at once: what this process can count on this machine, what prevents the rest, and
-//! how to allow it:
+//! Every [`Error`] names the event, the likely cause on this machine, and the remedy; where the kernel refused, also
+//! the system call and its errno. [`support()`] checks everything at once: what this process can count on this machine,
+//! what prevents the rest, and how to allow it:
 //!
 //! ```
 //! println!("{}", perfmark_rdpmc::support());
@@ -225,8 +226,8 @@
 //! the PMU. Two risks remain:
 //!
 //! - *Another* thread closes the descriptor and opens a file in the few instructions between the check and the
-//!   operation. Then one `read(2)` takes at most 32 bytes of that file (1,048 for a counter that reads a group) or
-//!   blocks in it, or one `close` closes it. These bytes are never used as a value.
+//!   operation. Then one `read(2)` takes at most 32 bytes of that file (1,560 for what reads a group) or blocks in it,
+//!   or one `close` closes it. These bytes are never used as a value.
 //! - The program has a file that is read-write, appending and non-blocking, and was not opened by a path, for example a
 //!   socket with `O_APPEND`. It passes the check before a `read(2)`. It does not pass the check before a request or a
 //!   `close`.

@@ -2,8 +2,6 @@
 
 mod sampling;
 
-pub(crate) use sampling::LONGEST_PERIOD;
-
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
 use crate::event::{CountedBy, Encoding, Kind};
@@ -177,8 +175,8 @@ impl Refused<'_> {
         if let Some(why) = self.explain_target(errno, open_event) {
             return why;
         }
-        let opens = |raw: &PerfEventAttr| open_event(raw, self.target).is_ok();
-        if let Some(why) = sampling::reason(self.raw, errno, self.machine, opens) {
+        let error_of = |raw: &PerfEventAttr| open_event(raw, self.target).err();
+        if let Some(why) = sampling::reason(self.raw, errno, self.machine, error_of) {
             return why;
         }
         let is_core = self.encoding.counted_by != CountedBy::Kernel;

@@ -12,7 +12,7 @@ use crate::sys::{
 /// load. The values belong together if [`lock`](Self::lock) was even before the first load, and is the same
 /// after the last one.
 ///
-/// [`Counter::read_user`] has the loop for it. This is the same by hand (example `page`):
+/// [`Counter::read_user`] runs this loop. The example `page` writes it out:
 ///
 /// ```
 #[doc = include_str!("../examples/page.rs")]

@@ -107,9 +107,8 @@ impl Target {
         Ok(Self { whose: Whose::Cgroup(path.into(), Arc::new(open)), cpu: Some(cpu) })
     }
 
-    /// The same, only while it is on that CPU; for an entire CPU and for a cgroup, on that CPU instead. For a thread,
-    /// [rings](crate::sample::Sampler::target) of events that
-    /// [inherit](crate::Attr::inherit) require it.
+    /// A thread, only while it is on that CPU. A CPU or a cgroup: that CPU instead of the former one. The
+    /// [ring](crate::sample::Sampler::target) of an event that [inherits](crate::Attr::inherit) requires a CPU.
     #[must_use]
     pub fn on_cpu(self, cpu: u32) -> Self {
         Self { cpu: Some(cpu), ..self }

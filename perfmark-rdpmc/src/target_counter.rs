@@ -114,7 +114,7 @@ impl TargetCounter {
         control::set_filter(filter, &self.event().to_string(), set)
     }
 
-    /// Sends the counter's samples to a ring of the same target, as
+    /// Sends the counter's samples to a ring, as
     /// [`Counter::set_output`](crate::Counter::set_output).
     ///
     /// # Errors

@@ -102,7 +102,7 @@ fn requests_for_sampling_events() {
         let errno = error.errno_name().expect("the kernel was asked");
         assert!(["EINVAL", "EOPNOTSUPP"].contains(&errno), "{error}");
         let expected = format!(
-            "task-clock: ioctl({request}) failed with {errno}: the request is for events that sample, and this one \
+            "task-clock:u: ioctl({request}) failed with {errno}: the request is for events that sample, and this one \
              takes no samples"
         );
         assert_eq!(error.to_string(), expected);

@@ -56,6 +56,10 @@ fn main() {
                 faults::the_newest_records_of_an_overwritten_ring_are_read_first();
             }),
             trial("samples_contain_what_was_requested", || passes("contents")),
+            trial("members_of_a_group_that_sample_write_to_the_ring", || {
+                faults::members_of_a_group_that_sample_write_to_the_ring();
+            }),
+            trial("flags_of_a_field_are_as_those_of_methods", faults::flags_of_a_field_are_as_those_of_methods),
             trial("two_events_share_a_ring", faults::two_events_share_a_ring),
             trial("a_refused_period_leaves_the_event_running", faults::a_refused_period_leaves_the_event_running),
             trial("the_counts_in_samples_contain_what_was_chosen", || {

@@ -41,33 +41,35 @@ impl Ring {
         self.all("ioctl(RESET)", |source| source.ioctl(IOC_RESET, 0))
     }
 
-    /// Changes a sampled breakpoint to another address, length or access: to the breakpoint of `sampler`, which is
-    /// otherwise as the one that was opened. Records that are in the ring stay there.
+    /// Changes a sampled breakpoint to another address, length or access: to the breakpoint of `sampler`, whose event
+    /// is otherwise as the one that was opened. What is not the event's, such as the sampler's target and pages, is
+    /// ignored. A breakpoint that was stopped starts. Records that are in the ring stay there.
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable). Only breakpoints can be changed, and only to other breakpoints.
     pub fn modify_attributes(&mut self, sampler: &Sampler) -> Result<(), Error> {
-        let why = control::why_not_modified(&self.attr, &sampler.attr)?;
+        control::check_modification(&self.attr, &sampler.attr)?;
         let attr = sampler.attr.clone().with_ring(self.layout.read_format);
         let requests = attr.encode(&Machine::here())?;
         let modified = self
-            .own()
+            .sampled()
             .zip(&requests)
             .try_for_each(|(source, request)| source.ioctl_pointer(IOC_MODIFY_ATTRIBUTES, &mut request.attr()));
-        self.explained("ioctl(MODIFY_ATTRIBUTES)", why, modified)?;
+        modified.map_err(|refusal| control::explain_modification(refusal, &self.attr, &sampler.attr))?;
         self.attr = sampler.attr.clone();
         Ok(())
     }
 
-    /// Changes the sampled event's period, or its frequency if it has one.
+    /// Changes the sampled event's period; its frequency if it has one, unless it is a clock: clocks have a period of
+    /// nanoseconds in any case.
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable). [`Sampler::dummy`](super::Sampler::dummy) has no period.
     pub fn period(&self, period: u64) -> Result<(), Error> {
-        let changed = self.own().try_for_each(|source| source.ioctl_pointer(IOC_PERIOD, &mut { period }));
-        self.explained("ioctl(PERIOD)", &control::why_no_period(&self.attr, period), changed)
+        let changed = self.sampled().try_for_each(|source| source.ioctl_pointer(IOC_PERIOD, &mut { period }));
+        changed.map_err(|refusal| control::explain_period(refusal, &self.attr, period))
     }
 
     /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which
@@ -78,7 +80,7 @@ impl Ring {
     ///
     /// As [`period`](Self::period), after which the event goes on with its old period; and if there is no such event.
     pub fn restart_with_period(&self, event: usize, period: u64) -> Result<(), Error> {
-        let Some(sources) = self.events().nth(event) else {
+        let Some((attr, sources)) = self.events().nth(event) else {
             let why =
                 format!("the ring has no event {event}; it has {}, which are numbered from 0", self.events().count());
             return Err(Error::refused(self.name(), why));
@@ -89,20 +91,21 @@ impl Ring {
             let changed = source.ioctl_pointer(IOC_PERIOD, &mut { period });
             source.ioctl(IOC_ENABLE, 0).and(changed)
         });
-        self.explained("ioctl(PERIOD)", &control::why_no_period(&self.attr, period), restarted)
+        restarted.map_err(|refusal| control::explain_period(refusal, attr, period))
     }
 
     /// Lets the sampled event take `samples` more samples, then stops it.
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period). 0 is refused.
+    /// As [`period`](Self::period). 0 is refused, and so is an event that inherits.
     pub fn refresh(&self, samples: u32) -> Result<(), Error> {
         if samples == 0 {
             return Err(Error::refused(self.name(), REFRESH_WITHOUT_SAMPLES));
         }
-        let refreshed = self.own().try_for_each(|source| source.ioctl(IOC_REFRESH, samples.into()));
-        self.explained("ioctl(REFRESH)", control::why_not_refreshed(&self.attr), refreshed)
+        let refreshed = self.sampled().try_for_each(|source| source.ioctl(IOC_REFRESH, samples.into()));
+        let why = control::why_not_refreshed(&self.attr);
+        refreshed.map_err(|refusal| control::explained(refusal, "ioctl(REFRESH)", &self.attr, why))
     }
 
     /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
@@ -122,7 +125,9 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). Other events have no filters.
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
-        control::set_filter(filter, &self.name(), |filter| self.own().try_for_each(|source| source.set_filter(filter)))
+        control::set_filter(filter, &self.name(), |filter| {
+            self.sampled().try_for_each(|source| source.set_filter(filter))
+        })
     }
 
     /// The kernel's id of the sampled event, which records contain if requested.
@@ -135,17 +140,12 @@ impl Ring {
     }
 
     /// The sampled event on each kind of core.
-    fn own(&self) -> impl Iterator<Item = &Source> {
+    fn sampled(&self) -> impl Iterator<Item = &Source> {
         self.sources[..self.own].iter()
     }
 
     fn all(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {
         let requested = self.sources.iter().try_for_each(request);
         requested.map_err(|refusal| refusal.explain(call, self.name()))
-    }
-
-    /// As [`control::explained`].
-    fn explained(&self, call: &str, why: &str, result: Result<(), Refusal>) -> Result<(), Error> {
-        result.map_err(|refusal| control::explained(refusal, call, self.name(), &self.attr, why))
     }
 }

@@ -1,13 +1,11 @@
 //! Sends the samples of counters to rings.
 
-use super::record::Layout;
 use super::refusal;
 use super::ring::Ring;
-use crate::attr::{Attr, Field};
+use crate::attr::Attr;
 use crate::control::ONLY_FOR_SAMPLING;
 use crate::counter::Counter;
 use crate::error::Error;
-use crate::flags::{Content, Records};
 use crate::pmu_event::Refusal;
 use crate::sys::Descriptor;
 
@@ -15,10 +13,10 @@ impl Counter {
     /// Sends the counter's samples to `to`, instead of any earlier ring. `None` stops this. The counter samples if it
     /// was opened with the attributes of a sampler ([`Sampler::attr`](super::Sampler::attr)).
     ///
-    /// The ring must be of the same thread, and must have the same [content](super::Sampler::content), without `READ`.
-    /// With the content `IDENTIFIER`, each record has the id of its event. The ring's methods, such as
-    /// [`Ring::disable`], [`Ring::reset`] and [`Ring::count`], leave the counter out. To sample several events that are
-    /// not counters, use [`Ring::add`].
+    /// The ring must be of the same thread, or both must be [on the same CPU](crate::Target::on_cpu). They must have
+    /// the same clock and [content](super::Sampler::content), without `READ`. With the content `IDENTIFIER`, each
+    /// record has the id of its event. The ring's methods, such as [`Ring::disable`], [`Ring::reset`] and
+    /// [`Ring::count`], leave the counter out. To sample several events that are not counters, use [`Ring::add`].
     ///
     /// ```
     /// use perfmark_rdpmc::sample::{Content, Sampler};
@@ -37,8 +35,8 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// A counter that takes no samples is refused, and so is one whose samples have another [layout](Layout) than the
-    /// ring's. The kernel refuses a ring of another target or clock, and a counter whose page is mapped
+    /// A counter that takes no samples is refused, and so is one whose samples have another [layout](super::Layout) or clock
+    /// than the ring's. The kernel refuses a ring of another thread and CPU, and a counter whose page is mapped
     /// ([`Attr::user_reads`]; `perf_event_set_output` in `kernel/events/core.c`, linux 6.12). In a forked child, every
     /// call is an error.
     pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {
@@ -57,15 +55,8 @@ pub(crate) fn set_output(
         return Err(Error::refused(attr.to_string(), ONLY_FOR_SAMPLING));
     }
     if let Some(ring) = to {
-        let layout = Layout::of(attr, ring.layout.read_format);
-        let reads = layout.has(Content::READ)
-            || attr.set(Field::Flags).is_some_and(|flags| Records::from_bits(flags).contains(Records::READ));
-        if layout != ring.layout || reads {
-            let why = "its records have another layout than the ring's, so they could not be read; request the same \
-                       content for both, and no counts (Content::READ, Records::READ)";
-            return Err(Error::refused(attr.to_string(), why));
-        }
+        ring.check(attr)?;
     }
     let ring = to.map(|ring| ring.sources[0].fd()).transpose();
-    ring.and_then(send).map_err(|refusal| refusal::output(refusal, to.is_some(), attr.to_string()))
+    ring.and_then(send).map_err(|refusal| refusal::output(refusal, attr, to.is_some()))
 }

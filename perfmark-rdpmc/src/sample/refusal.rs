@@ -1,10 +1,12 @@
 //! Why an event is not sampled as requested: what is refused here, and what the kernel refuses of a ring.
 
 use super::sampler::Sampler;
-use crate::attr::Field;
+use crate::attr::{Attr, Field};
+use crate::control;
 use crate::error::Error;
 use crate::locked_memory::LockedMemory;
 use crate::pmu_event::Refusal;
+use crate::sys::{FLAG_FREQ, FLAG_SIGTRAP};
 
 /// The number of the last signal: `_NSIG` of `include/uapi/asm-generic/signal.h` and `arch/x86/include/asm/signal.h`.
 const SIGNALS: i32 = 64;
@@ -17,7 +19,11 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
         return Some(format!("the number of a ring's pages must be a power of two, not {pages}"));
     }
     if sampler.attr.set(Field::SamplePeriod) == Some(0) {
-        return Some("with a period of 0 it would take no samples; set a period, or use Sampler::dummy".into());
+        let what = if sampler.attr.has(FLAG_FREQ) { "frequency" } else { "period" };
+        return Some(format!("with a {what} of 0 it would take no samples; set a {what}, or use Sampler::dummy"));
+    }
+    if sampler.attr.has(FLAG_SIGTRAP) && !sampler.target.is_thread() {
+        return Some("SIGTRAP is sent to the sampled thread, and neither a CPU nor a cgroup is one".into());
     }
     if sampler.attr.inherits() && sampler.target.cpu.is_none() {
         return Some(
@@ -33,7 +39,7 @@ pub(super) fn before_opening(sampler: &Sampler) -> Option<String> {
     if sampler.signal.is_some() && !sampler.target.is_thread() {
         return Some("signals are sent to the sampled thread, and neither a CPU nor a cgroup is one".into());
     }
-    if sampler.is_overwritten && sampler.aux_pages > 0 {
+    if sampler.is_overwritten() && sampler.aux_pages > 0 {
         return Some("a ring that is overwritten is mapped read-only, which an AUX area does not allow".into());
     }
     None
@@ -67,19 +73,17 @@ pub(super) fn mapping(pages: usize, errno: i32, need_less: &str) -> String {
     }
 }
 
-/// Why the kernel refuses to send the records of `event` to a ring, or no longer to one (`perf_event_set_output` in
+/// Why the kernel refuses to send the records of an event to a ring, or no longer to one (`perf_event_set_output` in
 /// `kernel/events/core.c`, linux 6.12).
-pub(super) fn output(refusal: Refusal, has_ring: bool, event: String) -> Error {
+pub(super) fn output(refusal: Refusal, attr: &Attr, has_ring: bool) -> Error {
     const CALL: &str = "ioctl(SET_OUTPUT)";
-    match refusal {
-        Refusal::Os(errno @ libc::EINVAL) if has_ring => {
-            let why = "the ring is of another thread, CPU or clock, or only one of the two is overwritten, or the \
-                       event's page is mapped (then open it with Attr::user_reads(false))";
-            Error::os(errno, CALL, event, why)
+    let why = match (has_ring, attr.asks_user_reads()) {
+        (true, true) => {
+            "the ring is of another thread or CPU, or the event's page is mapped (then open it with \
+             Attr::user_reads(false))"
         }
-        Refusal::Os(errno @ libc::EINVAL) => {
-            Error::os(errno, CALL, event, "the counter's page is mapped; open it with Attr::user_reads(false)")
-        }
-        refusal => refusal.explain(CALL, event),
-    }
+        (true, false) => "the ring is of another thread or CPU",
+        (false, _) => "the counter's page is mapped; open it with Attr::user_reads(false)",
+    };
+    control::explained(refusal, CALL, attr, why)
 }

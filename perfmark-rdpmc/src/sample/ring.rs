@@ -6,16 +6,17 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::record::Layout;
 use super::refusal;
-use super::sampler::{self, Sampler};
-use crate::attr::Attr;
+use super::sampler::Sampler;
+use crate::attr::{Attr, Field};
 use crate::error::Error;
+use crate::flags::{Content, Records};
 use crate::group;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
 use crate::source::{Count, Source};
 use crate::sys::{
-    self, AuxMapping, Descriptor, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
-    IOC_ENABLE, PerfEventAttr, RingMapping,
+    self, AuxMapping, Descriptor, FLAG_USE_CLOCKID, FLAG_WRITE_BACKWARD, FORMAT_ID, FORMAT_LOST,
+    FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, IOC_ENABLE, PerfEventAttr, RingMapping,
 };
 use crate::target::Target;
 
@@ -36,8 +37,8 @@ pub struct Ring {
     pub(super) sources: Vec<Source>,
     /// How many of them are the sampled event.
     pub(super) own: usize,
-    /// The index of the first source of each event that was added.
-    added: Vec<usize>,
+    /// Each event that was added, and the index of its first source.
+    added: Vec<(Attr, usize)>,
     /// Keeps the group's other events open.
     members: Vec<Source>,
     target: Target,
@@ -72,7 +73,7 @@ impl Sampler {
         let events = Events::open(self)?;
         let name = self.name();
         let fd = events.sources[0].fd().map_err(|refusal| refusal.explain("perf_event_open", name.clone()))?;
-        let mapping = RingMapping::new(fd, self.pages, !self.is_overwritten)
+        let mapping = RingMapping::new(fd, self.pages, !self.is_overwritten())
             .map_err(|errno| Error::os(errno, "mmap", name.clone(), &refusal::mapping(self.pages, errno, need_less)))?;
         let mut ring = Ring {
             aux: self.map_aux(fd, &mapping)?,
@@ -83,7 +84,7 @@ impl Sampler {
             members: events.members,
             target: self.target.clone(),
             layout: events.layout,
-            is_overwritten: self.is_overwritten,
+            is_overwritten: self.is_overwritten(),
             is_aux_overwritten: self.is_aux_overwritten,
             attr: self.attr.clone(),
             record: Mutex::new(Vec::with_capacity(RECORD)),
@@ -156,11 +157,17 @@ fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, La
 }
 
 impl Ring {
-    /// Sends the records of the events from `first` on to the ring, and starts them.
+    /// Sends the records of the events from `first` on, and of their groups' members that sample, to the ring, and
+    /// starts them.
     fn start(&mut self, first: usize, sampler: &Sampler) -> Result<(), Error> {
-        let (ring, rest) = self.sources.split_at_mut(first.max(1));
-        let set_output = rest.iter().try_for_each(|source| source.set_output(Some(ring[0].fd()?)));
-        set_output.map_err(|refusal| refusal::output(refusal, true, sampler.name()))?;
+        for source in &self.sources[first.max(1)..] {
+            self.receive(source, &sampler.attr)?;
+        }
+        let of_group = &self.members[self.members.len() - sampler.members.len()..];
+        for (attr, source) in sampler.members.iter().zip(of_group).filter(|(attr, _)| attr.samples()) {
+            self.check(attr)?;
+            self.receive(source, attr)?;
+        }
         for source in &mut self.sources[first..] {
             if let Some(signal) = sampler.signal {
                 let sent = source.send_signal(signal, sampler.target.tid());
@@ -174,9 +181,43 @@ impl Ring {
         Ok(())
     }
 
-    /// Opens another event of the same target whose records go to this ring as well, and returns its id. If all of the
-    /// ring's events have the [content](Sampler::content) `IDENTIFIER`, each record has the id of its event. Settings
-    /// of the ring, such as [`Sampler::pages`], have no effect.
+    /// Whether the records of an event, and no counts, could be read in the ring.
+    pub(super) fn check(&self, attr: &Attr) -> Result<(), Error> {
+        let layout = Layout::of(attr, self.layout.read_format);
+        if layout.has(Content::READ) || attr.has(Records::READ.bits()) {
+            let why =
+                "the counts in its records could not be read in the ring; leave out Content::READ and Records::READ";
+            return Err(Error::refused(attr.name(), why));
+        }
+        self.check_settings(attr, layout)
+    }
+
+    /// Whether an event has the settings that all events of a ring share.
+    fn check_settings(&self, attr: &Attr, layout: Layout) -> Result<(), Error> {
+        let clock = |attr: &Attr| (attr.has(FLAG_USE_CLOCKID), attr.set(Field::ClockId).unwrap_or(0));
+        let why = if layout != self.layout {
+            "its records have another layout than the ring's, so they could not be read; request the same content for \
+             all events of a ring"
+        } else if clock(attr) != clock(&self.attr) {
+            "its times are of another clock than the ring's; request the same clock for all events of a ring"
+        } else if attr.has(FLAG_WRITE_BACKWARD) != self.is_overwritten {
+            "only one of it and the ring is overwritten; request the same for all events of a ring"
+        } else {
+            return Ok(());
+        };
+        Err(Error::refused(attr.name(), why))
+    }
+
+    /// Sends the records of an event to the ring.
+    fn receive(&self, source: &Source, attr: &Attr) -> Result<(), Error> {
+        let sent = self.sources[0].fd().and_then(|ring| source.set_output(Some(ring)));
+        sent.map_err(|refusal| refusal::output(refusal, attr, true))
+    }
+
+    /// Opens another event of the same target, and returns its id. Its records go to this ring as well; with the
+    /// [content](Sampler::content) `IDENTIFIER` in all events of the ring, each record has the id of its event.
+    /// Settings of the ring, such as [`Sampler::pages`], have no effect. A ring of the calling thread gets an event of
+    /// whichever thread calls this; linux refuses one of another thread, unless both are [on one CPU](Target::on_cpu).
     ///
     /// # Errors
     ///
@@ -184,22 +225,19 @@ impl Ring {
     /// [overwritten](Sampler::overwrite), or if the sampler has another [target](Sampler::target) than the ring.
     pub fn add(&mut self, sampler: &Sampler) -> Result<u64, Error> {
         if !sampler.target.is_same(&Target::this_thread()) && !sampler.target.is_same(&self.target) {
-            let why = "it has another target than the ring's event; open a ring for each target";
+            let why = "its target is not given as that of the ring's event; leave it out (Sampler::target), or open a \
+                       ring for each target";
             return Err(Error::refused(sampler.name(), why));
         }
         let sampler = Sampler { target: self.target.clone(), ..sampler.clone() };
         let events = Events::open(&sampler)?;
-        if events.layout != self.layout {
-            let why = "its records have another layout than the ring's other records, so they could not be read; \
-                       request the same content for all events of a ring";
-            return Err(Error::refused(sampler.name(), why));
-        }
+        self.check_settings(&sampler.attr, events.layout)?;
         let (first, members) = (self.sources.len(), self.members.len());
         self.sources.extend(events.sources);
         self.members.extend(events.members);
         let started = self.start(first, &sampler).and_then(|()| self.id_of(first));
         if started.is_ok() {
-            self.added.push(first);
+            self.added.push((sampler.attr, first));
         } else {
             self.sources.truncate(first);
             self.members.truncate(members);
@@ -209,7 +247,7 @@ impl Ring {
 
     /// The sampled event's name in errors.
     pub(super) fn name(&self) -> String {
-        sampler::name(&self.attr)
+        self.attr.name()
     }
 
     /// The kernel's id of one of the ring's events.
@@ -300,14 +338,15 @@ impl Ring {
     ///
     /// As [`count`](Self::count).
     pub fn counts(&self) -> Result<Vec<Count>, Error> {
-        self.events().map(|sources| self.count_of(sources)).collect()
+        self.events().map(|(_, sources)| self.count_of(sources)).collect()
     }
 
-    /// The sources of the sampled event, and then of each event that was added.
-    pub(super) fn events(&self) -> impl Iterator<Item = &[Source]> {
-        let ends = self.added.iter().copied().chain([self.sources.len()]);
-        let starts = [0].into_iter().chain(self.added.iter().copied());
-        starts.zip(ends).map(|(start, end)| &self.sources[start..end])
+    /// The sampled event and its sources, and then those of each event that was added.
+    pub(super) fn events(&self) -> impl Iterator<Item = (&Attr, &[Source])> {
+        let added = self.added.iter().map(|(attr, start)| (attr, *start));
+        let ends = added.clone().map(|(_, start)| start).chain([self.sources.len()]);
+        let events = [(&self.attr, 0)].into_iter().chain(added);
+        events.zip(ends).map(|((attr, start), end)| (attr, &self.sources[start..end]))
     }
 
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {

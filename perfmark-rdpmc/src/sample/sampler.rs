@@ -3,7 +3,7 @@
 use super::parameters::{AuxAction, Clock, default_period};
 use super::record::Layout;
 use crate::attr::{Attr, Field};
-use crate::event::{Event, Kind};
+use crate::event::Event;
 use crate::flags::{Branches, Content, ReadFormat, Records};
 use crate::sys::{
     COUNT_SW_BPF_OUTPUT, COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER,
@@ -36,7 +36,6 @@ pub struct Sampler {
     pub(super) read_format: ReadFormat,
     pub(super) pages: usize,
     pub(super) aux_pages: usize,
-    pub(super) is_overwritten: bool,
     pub(super) is_aux_overwritten: bool,
     pub(super) signal: Option<i32>,
 }
@@ -106,7 +105,6 @@ impl Sampler {
             read_format: ReadFormat::ALL.iter().fold(ReadFormat::default(), |all, &one| all | one),
             pages: 8,
             aux_pages: 0,
-            is_overwritten: false,
             is_aux_overwritten: false,
             signal: None,
         }
@@ -129,7 +127,12 @@ impl Sampler {
 
     /// The event's name in errors.
     pub(super) fn name(&self) -> String {
-        name(&self.attr)
+        self.attr.name()
+    }
+
+    /// Whether new records overwrite old ones.
+    pub(super) fn is_overwritten(&self) -> bool {
+        self.attr.has(FLAG_WRITE_BACKWARD)
     }
 
     fn field(self, field: Field, value: u64) -> Self {
@@ -185,7 +188,8 @@ impl Sampler {
         self.content(Content::BRANCHES).bits(Field::BranchSampleType, branches.bits(), true)
     }
 
-    /// Adds that many bytes of the AUX area of the group's leader to each sample. Not tested on a PMU with an AUX area.
+    /// Adds that many bytes of the AUX area of the group's leader to each sample. For [members of a
+    /// group](Self::group), as the leader has its own trace. Not tested on a PMU with an AUX area.
     #[must_use]
     pub fn aux_samples(self, bytes: u32) -> Self {
         self.content(Content::AUX).field(Field::AuxSampleSize, bytes.into())
@@ -215,6 +219,9 @@ impl Sampler {
     /// Adds the counts of these events to each sample that [contains counts](Content::READ). They are one group with
     /// the sampled event, which leads it: counted together or not at all. At most 63. Only the sampled event may be
     /// pinned or exclusive, and either all of them inherit, or none does.
+    ///
+    /// Members that sample themselves write to the ring as well. They are a sampler's [attributes](Self::attr), with
+    /// the [content](Content) of the sampled event, but no counts.
     #[must_use]
     pub fn group(self, members: impl IntoIterator<Item = Attr>) -> Self {
         let members: Vec<Attr> = self.members.into_iter().chain(members).collect();
@@ -242,7 +249,8 @@ impl Sampler {
         self.bits(Field::Flags, FLAG_SAMPLE_ID_ALL, on)
     }
 
-    /// The number of samples after which the ring becomes [ready](super::wait). By default it is half a ring.
+    /// The number of samples after which the ring becomes [ready](super::wait). By default it is ready when it is half
+    /// full.
     #[must_use]
     pub fn wakeup_events(self, samples: u32) -> Self {
         self.field(Field::WakeupEvents, samples.into()).bits(Field::Flags, FLAG_WATERMARK, false)
@@ -272,7 +280,7 @@ impl Sampler {
     /// then read first. While the ring is read, the kernel writes nothing, and counts that as lost.
     #[must_use]
     pub fn overwrite(self, overwrite: bool) -> Self {
-        Self { is_overwritten: overwrite, ..self.bits(Field::Flags, FLAG_WRITE_BACKWARD, overwrite) }
+        self.bits(Field::Flags, FLAG_WRITE_BACKWARD, overwrite)
     }
 
     /// The pages of the AUX area, to which hardware writes a trace: a power of two, or 0 for none. Requires a PMU that
@@ -282,7 +290,7 @@ impl Sampler {
         Self { aux_pages: pages, ..self }
     }
 
-    /// Whether new trace overwrites old one in the AUX area, which is then mapped read-only;
+    /// Whether new trace data overwrites old data in the AUX area, which is then mapped read-only;
     /// [`Reader::aux_snapshot`](super::Reader::aux_snapshot) has the newest. Not tested on a PMU with an AUX area.
     #[must_use]
     pub fn aux_overwrite(self, overwrite: bool) -> Self {
@@ -295,13 +303,13 @@ impl Sampler {
         self.field(Field::AuxWatermark, bytes.into())
     }
 
-    /// Whether samples go to the AUX area of the group's leader.
+    /// Whether samples go to the AUX area of the group's leader. For [members of a group](Self::group).
     #[must_use]
     pub fn aux_output(self, on: bool) -> Self {
         self.bits(Field::Flags, FLAG_AUX_OUTPUT, on)
     }
 
-    /// What the event does to the trace of its group's leader.
+    /// What the event does to the trace of its group's leader, or a trace to itself at its start.
     #[must_use]
     pub fn aux_action(self, action: AuxAction) -> Self {
         self.field(Field::AuxAction, action as u64)
@@ -316,7 +324,7 @@ impl Sampler {
 
     /// Sends `signal` to the sampled thread for each sample (`fcntl(2)`, `F_SETSIG`). Its handler learns of the ring's
     /// descriptor only. Without a handler, most signals end the process. Signals have the numbers 1 to 64. Refused for
-    /// a CPU and for a cgroup, of which no thread is the sampled one.
+    /// a CPU and for a cgroup, which are no thread.
     #[must_use]
     pub fn signal(self, signal: i32) -> Self {
         Self { signal: Some(signal), ..self }
@@ -324,7 +332,7 @@ impl Sampler {
 
     /// Sends SIGTRAP to the sampled thread, before its next instruction in user mode, for each sample (linux 5.13). The
     /// handler finds `data` in its `siginfo_t`. Without a handler, the signal ends the process. The event is removed on
-    /// exec.
+    /// exec. Refused for a CPU and for a cgroup, which are no thread.
     #[must_use]
     pub fn sigtrap(self, data: u64) -> Self {
         self.bits(Field::Flags, FLAG_SIGTRAP, true).remove_on_exec(true).field(Field::SigData, data)
@@ -350,15 +358,6 @@ impl Sampler {
     pub fn layout(&self) -> Layout {
         let group = if self.members.is_empty() { 0 } else { FORMAT_GROUP };
         Layout::of(&self.attr, self.read_format.bits() & !FORMAT_GROUP | group)
-    }
-}
-
-/// The name in errors of an event that is sampled.
-pub(super) fn name(attr: &Attr) -> String {
-    match *attr.event().kind() {
-        Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_DUMMY } => "dummy event".into(),
-        Kind::Numbered { kind: TYPE_SOFTWARE, config: COUNT_SW_BPF_OUTPUT } => "bpf-output".into(),
-        _ => attr.to_string(),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::Duration;
 
 use perfmark_rdpmc::sample::{self, Body, Clock, Content, ReadFormat, Ring, Sampler};
-use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Software, Target, TargetCounter};
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Field, Software, Target, TargetCounter};
 
 use super::process::{Memory, page_size};
 use super::{gettid, open};
@@ -181,6 +182,29 @@ pub(super) fn samples_contain_what_was_requested() {
     assert!(counts.len() == 3 && counts.is_sorted_by(|a, b| a + 1 == *b), "{counts:?}");
 }
 
+pub(super) fn members_of_a_group_that_sample_write_to_the_ring() {
+    let clock = Sampler::new(Attr::new(Software::TaskClock)).content(Content::ADDRESS).period(1 << 40);
+    let ring = open(&clock.group([faults().attr().clone()]));
+    let touched = touch(20);
+    let mut sampled = addresses(&ring);
+    sampled.retain(|address| touched.contains(address));
+    assert_eq!(sampled, touched);
+}
+
+pub(super) fn flags_of_a_field_are_as_those_of_methods() {
+    const DISABLED: u64 = 1;
+    const WRITE_BACKWARD: u64 = 1 << 27;
+    let stopped = open(&Sampler::new(Attr::new(Software::PageFaults).field(Field::Flags, DISABLED)));
+    touch(5);
+    assert_eq!(stopped.count().unwrap_or_else(|error| panic!("{error}")).value, 0);
+    let attr = Attr::new(Software::PageFaults).field(Field::Flags, WRITE_BACKWARD);
+    let ring = open(&Sampler::new(attr).content(Content::ADDRESS));
+    let touched = touch(5);
+    let mut sampled = addresses(&ring);
+    sampled.retain(|address| touched.contains(address));
+    assert_eq!(sampled, touched.into_iter().rev().collect::<Vec<_>>());
+}
+
 pub(super) fn two_events_share_a_ring() {
     let content = Content::IDENTIFIER;
     let mut ring = open(&faults().content(content));
@@ -200,13 +224,16 @@ pub(super) fn two_events_share_a_ring() {
             }
         }
     }
-    for other in [clock.clone().overwrite(true), clock.clone().clock(Clock::Monotonic)] {
+    for (other, why) in [
+        (clock.clone().overwrite(true), "only one of it and the ring is overwritten"),
+        (clock.clone().clock(Clock::Monotonic), "of another clock than the ring's"),
+    ] {
         let error = ring.add(&other).expect_err("of another kind").to_string();
-        assert!(error.contains("ioctl(SET_OUTPUT) failed with EINVAL: the ring is of another thread"), "{error}");
+        assert!(error.contains(why), "{error}");
     }
     for target in [Target::thread(1), Target::cpu(0), Target::this_thread().on_cpu(0)] {
         let error = ring.add(&clock.clone().target(target)).expect_err("of another target").to_string();
-        assert!(error.contains("another target than the ring's event"), "{error}");
+        assert!(error.contains("its target is not given as that of the ring's event"), "{error}");
     }
     let other = clock.content(Content::TIME);
     let error = ring.add(&other).expect_err("its records are longer");
@@ -290,9 +317,14 @@ pub(super) fn the_samples_of_counters_go_to_a_ring() {
     let message = refused(faults.clone().content(Content::TIME).attr(), &ring);
     assert!(message.contains("another layout than the ring's"), "{message}");
     let reads = Sampler::dummy().content(content | Content::READ);
-    assert!(refused(faults.clone().content(Content::READ).attr(), &open(&reads)).contains("no counts"));
+    assert!(refused(faults.clone().content(Content::READ).attr(), &open(&reads)).contains("leave out Content::READ"));
     let message = refused(faults.attr(), &open(&Sampler::dummy().content(content).clock(Clock::Monotonic)));
-    assert!(message.contains("ioctl(SET_OUTPUT) failed with EINVAL: the ring is of another thread"), "{message}");
+    assert!(message.contains("of another clock than the ring's"), "{message}");
+    let message = thread::scope(|scope| scope.spawn(|| refused(faults.attr(), &ring)).join().expect("refused"));
+    assert!(
+        message.contains("ioctl(SET_OUTPUT) failed with EINVAL: the ring is of another thread or CPU"),
+        "{message}"
+    );
 }
 
 pub(super) fn a_ring_is_ready_after_as_many_samples_as_requested() {

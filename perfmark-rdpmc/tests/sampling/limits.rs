@@ -1,8 +1,8 @@
 //! What the kernel refuses, and why.
 
-use perfmark_rdpmc::sample::{Branches, Content, ReadFormat, Records, Ring, Sampler};
+use perfmark_rdpmc::sample::{AuxAction, Branches, Clock, Content, ReadFormat, Records, Ring, Sampler};
 use perfmark_rdpmc::support::LockedMemory;
-use perfmark_rdpmc::{Attr, Counter, OffCpu, Software, Target, TargetCounter, support};
+use perfmark_rdpmc::{Attr, Counter, Field, Group, OffCpu, Software, Target, TargetCounter, support};
 
 use super::open;
 
@@ -48,37 +48,66 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
     contains(&refused(&deep), &["EOVERFLOW", "60000 entries", "kernel.perf_event_max_stack"]);
     contains(&refused(&faults().target(Target::thread(0x3fff_ffff))), &["ESRCH", "no thread"]);
     let branches = faults().branches(Branches::ANY | Branches::USER);
-    contains(&refused(&branches), &["EOPNOTSUPP", "does not support samples that contain BRANCHES", "leave it out"]);
+    contains(&refused(&branches), &["EOPNOTSUPP", "does not support samples that contain BRANCHES", "leave that out"]);
     contains(&refused(&faults().aux_pages(1)), &["mmap failed with EOPNOTSUPP", "no AUX area"]);
     for bytes in [13, 65_536] {
         let stack = [&format!("not {bytes}"), "EINVAL", "Sampler::user_stack", "multiple of 8", "at most 65528"];
         contains(&refused(&faults().user_stack(bytes)), &stack);
     }
-    contains(&refused(&faults().content(Content::from_bits(1 << 62))), &["EINVAL", "unknown bits of Sampler::content"]);
+    contains(
+        &refused(&faults().content(Content::from_bits(1 << 62))),
+        &["EINVAL", "contents that it does not know (Sampler::content)"],
+    );
     contains(&refused(&faults().read_format(ReadFormat::from_bits(1 << 7))), &["EINVAL", "Sampler::read_format"]);
     let unknown = [faults().user_registers(1 << 63), faults().interrupt_registers(0)];
     contains(&refused(&unknown[0]), &["these registers (Sampler::user_registers; see asm/perf_regs.h)"]);
     contains(&refused(&unknown[1]), &["EINVAL", "code (Sampler::interrupt_registers; see asm/perf_regs.h)"]);
     contains(&refused(&unknown[0].clone().interrupt_registers(0)), &["these registers"]);
+    // What is refused with another errno comes after the cause.
+    let several = faults().content(Content::from_bits(1 << 62)).records(Records::NAMESPACES).branches(Branches::ANY);
+    for target in [Target::this_thread(), Target::cpu(0), Target::thread(1)] {
+        contains(&refused(&several.clone().target(target)), &["EINVAL", "contents that it does not know"]);
+    }
+    contains(&refused(&faults().content(Content::WEIGHT | Content::WEIGHT_PARTS)), &["EINVAL", "one of the two"]);
+    let counts = Sampler::new(Attr::new(Software::PageFaults).inherit(true)).content(Content::READ);
+    contains(&refused(&counts.target(Target::this_thread().on_cpu(0))), &["EINVAL", "Content::THREAD"]);
+    contains(&refused(&faults().aux_action(AuxAction::Pause)), &["an action on a trace (Sampler::aux_action"]);
+    contains(&refused(&faults().sigtrap(1).target(Target::cpu(0))), &["SIGTRAP is sent to the sampled thread"]);
+    let inherits = Sampler::new(Attr::new(Software::PageFaults).field(Field::Flags, 1 << 1));
+    contains(&refused(&inherits), &["inherits", "Target::on_cpu"]);
+    contains(&refused(&faults().frequency(0)), &["a frequency of 0"]);
     contains(&refused(&faults().period(1 << 63)), &["EINVAL", "9223372036854775808 events", "less than 2^63"]);
     let stays = faults().sigtrap(1).remove_on_exec(false);
     contains(&refused(&stays), &["EINVAL", "Sampler::sigtrap", "requires Sampler::remove_on_exec"]);
     let exec = Sampler::new(Attr::new(Software::PageFaults).enable_on_exec(true)).remove_on_exec(true);
     contains(&refused(&exec), &["EINVAL", "Attr::enable_on_exec", "Sampler::remove_on_exec", "one of the two"]);
-    contains(&refused(&faults().records(Records::from_bits(1 << 63))), &["EINVAL", "unknown bits of Sampler::records"]);
+    contains(
+        &refused(&faults().records(Records::from_bits(1 << 63))),
+        &["EINVAL", "flags that it does not know (Sampler::records"],
+    );
 }
 
 pub(super) fn requests_that_are_refused_later_name_the_cause() {
     let mut ring = open(&Sampler::new(Attr::new(Software::TaskClock)));
+    let added = ring.add(&faults().frequency(99));
+    added.unwrap_or_else(|error| panic!("{error}"));
     let error = |result: Result<(), perfmark_rdpmc::Error>| result.expect_err("refused").to_string();
     for period in [0, u64::MAX] {
         let why = ["ioctl(PERIOD)", "EINVAL", &format!("a period of {period}"), "from 1 to 2^63 - 1"];
         contains(&error(ring.period(period)), &why);
         contains(&error(ring.restart_with_period(0, period)), &why);
+        let frequency = [&format!("a frequency of {period}"), "page-faults:u", "kernel.perf_event_max_sample_rate"];
+        contains(&error(ring.restart_with_period(1, period)), &frequency);
     }
     let fixed = "only breakpoints can be changed";
     contains(&error(ring.modify_attributes(&Sampler::new(Attr::new(Software::TaskClock)))), &["task-clock:u", fixed]);
-    contains(&error(open(&Sampler::dummy()).period(1)), &["dummy event", "takes no samples"]);
+    let mut dummy = open(&Sampler::dummy());
+    contains(&error(dummy.period(1)), &["dummy event", "takes no samples"]);
+    contains(&error(dummy.modify_attributes(&faults())), &["dummy event", fixed]);
+    for (other, why) in [(Sampler::dummy().clock(Clock::Monotonic), "clock"), (faults().overwrite(true), "overwritten")]
+    {
+        contains(&error(dummy.add(&other).map(drop)), &[why, "request the same"]);
+    }
     let counter = Counter::open(Sampler::new(Attr::new(Software::TaskClock)).attr()).expect("as the ring");
     contains(&error(counter.pause_output(true)), &["EINVAL", "no ring", "Counter::set_output"]);
     contains(&error(counter.period(0)), &["a period of 0", "from 1 to 2^63 - 1"]);
@@ -114,6 +143,8 @@ pub(super) fn what_requires_permission_is_named() {
     let physical = faults().content(Content::PHYSICAL_ADDRESS | Content::IP);
     contains(&refused(&physical), &["EACCES", "PHYSICAL_ADDRESS", "CAP_PERFMON"]);
     let namespaces = faults().records(Records::NAMESPACES);
+    contains(&refused(&namespaces), &["EACCES", "at every level of kernel.perf_event_paranoid"]);
+    contains(&refused(&physical), &["EACCES", "kernel.perf_event_paranoid is 2", "CAP_PERFMON, or level 1"]);
     for sampler in [physical, namespaces] {
         assert_eq!(refused_as_counters(&sampler), [refused(&sampler), refused(&sampler)]);
     }
@@ -143,7 +174,9 @@ pub(super) fn unprivileged_requests_are_allowed() {
         drop(open(&faults().content(content)));
     }
     drop(open(&faults().inherit_thread(true).target(Target::this_thread().on_cpu(0))));
-    drop(open(&faults().remove_on_exec(true)));
+    let removed = faults().remove_on_exec(true);
+    drop(open(&removed));
+    Group::open(&[removed.attr().clone()]).unwrap_or_else(|error| panic!("{error}"));
     drop(open(&Sampler::new(Attr::new(Software::TaskClock).precise_ip(2)).frequency(997)));
 }
 
