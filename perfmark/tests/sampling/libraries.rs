@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_void};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use perfmark::{Sampling, Stacks};
 
@@ -18,6 +18,7 @@ const SOURCE: &str = "void touch(char *at, long pages) { while (pages--) { *at =
 
 /// Compiles the library. `None` without a compiler.
 fn built(name: &str) -> Option<PathBuf> {
+    Command::new("cc").arg("--version").stdout(Stdio::null()).status().ok()?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, library) = (folder.join("touch.c"), folder.join(name));
     fs::write(&source, SOURCE).expect("written");
