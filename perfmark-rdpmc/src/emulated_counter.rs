@@ -102,6 +102,15 @@ impl EmulatedCounter {
         counter.check().map(|()| counter).map_err(|why| Error::refused(event.to_string(), why))
     }
 
+    /// The thread's counter of instructions, if a counter of this process was open before. For perfmark's recorder
+    /// only; not covered by this crate's stability promise.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_thread() -> Option<Self> {
+        let page = EmulatedPage::if_counted()?;
+        Some(Self { page, event: INSTRUCTIONS, this_thread: PhantomData })
+    }
+
     /// Checks it against a loop of known length.
     fn check(&self) -> Result<(), String> {
         const TURNS: u64 = 1_000;

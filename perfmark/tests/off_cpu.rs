@@ -456,8 +456,10 @@ mod linux {
         let [inner, outer] = ["nap", "naps"].map(|name| {
             let [on_cpu, off_cpu] = ["on_cpu", "off_cpu"].map(|event| values(&report, name, event));
             assert_slept(10, [on_cpu, off_cpu].map(|values| values["total"].as_i64().expect("a number")).iter().sum());
-            assert!(on_cpu["min"].as_u64() > Some(0), "{on_cpu}");
-            [on_cpu["total"].as_i64().expect("a number"), off_cpu["total"].as_i64().expect("a number")]
+            let [on_cpu, off_cpu] = [on_cpu, off_cpu].map(|values| values["total"].as_i64().expect("a number"));
+            // Of one call, it may be 0: the clock's rate may change during its nap.
+            assert!(on_cpu > 0, "{on_cpu}");
+            [on_cpu, off_cpu]
         });
         // On one thread, both parts are no longer than the run.
         assert!(outer.iter().sum::<i64>() <= report["wall_ns"].as_i64().expect("a number"), "{outer:?} in {report}");

@@ -298,13 +298,31 @@ fn interrupt(turns: u64) {
     unsafe { libc::raise(libc::SIGUSR1) };
 }
 
+/// In a debug build.
+const SETUP_AT_MOST: u64 = 10_000;
+
 /// What `measure` counts in a loop.
 fn measured(turns: u64) -> u64 {
     let measured = perfmark::measure(&["instructions"], || known_loop(turns)).expect("counted");
     measured.instructions().expect("exact")
 }
 
+#[perfmark(instructions)]
+fn in_test() {
+    black_box(known_loop(black_box(1_000)));
+}
+
+/// What `measure` counts at the first call of a mark on a thread, beyond a later call.
+fn setup_in_measured() -> u64 {
+    let count = || perfmark::measure(&["instructions"], in_test).expect("counted").instructions().expect("exact");
+    let [first, second, third] = [count(), count(), count()];
+    assert_eq!(second, third);
+    first - second
+}
+
 pub(super) fn run(scenario: &str) -> ExitCode {
+    let setups = [setup_in_measured(), thread::spawn(setup_in_measured).join().expect("ended")];
+    assert!(setups.iter().all(|setup| *setup < SETUP_AT_MOST), "{setups:?} instructions of perfmark's setup");
     let call_loops = || (0..5).for_each(|_| LOOPS.iter().for_each(|(_, _, call)| call()));
     call_loops();
     assert_eq!(measured(100_000) - measured(1_000), 2 * 99_000);

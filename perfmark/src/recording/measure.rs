@@ -115,9 +115,13 @@ impl<R> Display for Measured<R> {
 ///
 /// Counts are of user mode; `instructions:k` is the kernel's part. The cost of measuring is determined just before, on
 /// an empty closure, and subtracted; about ten instructions of it remain. Each call opens and closes the counters,
-/// which takes tens of microseconds that are in no count. If the work calls marks, the counts include the probe
-/// overhead of these marks. One run is a single sample: it includes cold caches and predictors. For functions that are
-/// called often use the [attribute](macro@crate::perfmark); for statistics use a benchmark harness.
+/// which takes tens of microseconds that are in no count. One run is a single sample: it includes cold caches and
+/// predictors. For functions that are called often use the [attribute](macro@crate::perfmark); for statistics use a
+/// benchmark harness.
+///
+/// If the work calls marks, the counts include the probe overhead of these marks, and what perfmark sets up at the
+/// thread's first call of each: call them once before. In the emulator, that setup is left out, but for some thousand
+/// instructions.
 ///
 /// # Errors
 ///

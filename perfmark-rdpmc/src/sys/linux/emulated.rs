@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 use super::fork::generation;
 use crate::arch::system_call;
@@ -45,6 +45,9 @@ pub(crate) struct EmulatedPage {
 const REQUEST: [usize; 2] = [0x6b72_616d_6672_6570, 0x736e_6f69_7463_7572];
 const ANSWER: u64 = 1;
 const BYTES: u16 = 4096;
+
+/// Whether the plugin has answered in this process.
+static HAS_ANSWERED: AtomicBool = AtomicBool::new(false);
 
 fn failed(call: &'static str, error: &io::Error) -> (&'static str, i32) {
     (call, error.raw_os_error().unwrap_or(libc::EIO))
@@ -88,6 +91,7 @@ impl EmulatedPage {
         if new.page().answer.load(Relaxed) != ANSWER {
             return Ok(None);
         }
+        HAS_ANSWERED.store(true, Relaxed);
         let address = usize::try_from(new.page().address.load(Relaxed)).unwrap_or(0);
         if address == start.addr() {
             return Ok(Some(new));
@@ -97,6 +101,11 @@ impl EmulatedPage {
         // Only this thread changes it.
         existing.page().owners.store(existing.page().owners.load(Relaxed) + 1, Relaxed);
         Ok(Some(existing))
+    }
+
+    /// The calling thread's page, if the emulator counts in this process.
+    pub(crate) fn if_counted() -> Option<Self> {
+        HAS_ANSWERED.load(Relaxed).then(|| Self::request(0).ok().flatten()).flatten()
     }
 
     #[inline]

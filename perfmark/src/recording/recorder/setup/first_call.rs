@@ -13,6 +13,8 @@ use super::cold_stack::on_cold_stack;
 use super::resources::Resources;
 use super::samplings::SkippedCalls;
 use super::{at_first_call, reuse, thread_end};
+use perfmark_rdpmc::EmulatedCounter;
+
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
@@ -51,8 +53,11 @@ pub(crate) fn first_call<'a>(
     calibration_calls: &'static CalibrationCalls,
 ) -> Option<(&'a Plan, HeldRecorder)> {
     // SAFETY: RESOURCES: the reference ends with the statement.
-    let emulated_counts = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.counts()));
+    let of_slots = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.counts()));
     let _errno = KeepErrno::new();
+    // On the thread's first call, only `measure` may count.
+    let of_thread = if of_slots.is_none() { EmulatedCounter::of_thread() } else { None };
+    let emulated_counts = of_slots.or_else(|| of_thread.as_ref().map(EmulatedCounter::counts));
     let plan = {
         // Signals are blocked because a mark in a handler would be taken for one in an allocator.
         let _signals = BlockedSignals::new();
@@ -64,10 +69,9 @@ pub(crate) fn first_call<'a>(
         }
         on_cold_stack(|| prepare_call(thread, mark, calibration_calls))
     };
-    if let Some(before) = emulated_counts
-        // SAFETY: RESOURCES: the reference ends with the statement.
-        && let Some(counter) = unsafe { resources(thread) }.and_then(|resources| resources.slots.emulated())
-    {
+    // SAFETY: RESOURCES: the reference ends with the next statement.
+    let of_slots = unsafe { resources(thread) }.and_then(|resources| resources.slots.emulated());
+    if let Some((before, counter)) = emulated_counts.zip(of_slots.or(of_thread.as_ref())) {
         counter.set_back(&before);
     }
     // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
