@@ -300,7 +300,8 @@ impl Gathered<'_> {
             let remedy = "build the program with `debug = \"line-tables-only\"` in its profile";
             return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
-        let functions = snapshot.functions_to_mark(samples).into_iter().filter(|function| function.samples >= FEWEST);
+        let functions = snapshot.functions_to_mark(samples).into_iter();
+        let functions = functions.filter(|function| function.samples >= FEWEST && !function.is_inlined);
         let names = snapshot.names();
         let located = |function: HotFunction| {
             let around = function.around(&names);
@@ -311,7 +312,7 @@ impl Gathered<'_> {
         };
         let found: Vec<_> = functions.filter_map(located).take(MOST).collect();
         if found.is_empty() {
-            output::say(&format!("no function without a mark has at least {FEWEST} samples"));
+            output::say(&format!("no function without a mark that is not inlined has at least {FEWEST} samples"));
         }
         let of = samples.rate();
         for (location, function, part) in found {

@@ -396,15 +396,24 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_marked_ones_call_are_suggested_too() {
+    fn functions_that_marked_ones_call_are_suggested_too_unless_they_are_inlined_there() {
         let mut snapshot = sample::sampled();
-        let inlined = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("find"));
-        let inlined = inlined.expect("a frame");
-        inlined.function = "wordcount::clean".to_owned();
-        inlined.file = Some("/home/user/wordcount/src/clean.rs".to_owned());
-        let functions = shown(HotLines::new(&snapshot, false).outside().swap_remove(0).functions);
-        assert!(functions[0].contains("clean  src/clean.rs:1402, in parse_line"), "{functions:?}");
-        assert_eq!(functions.len(), 3, "and those outside of marks");
+        let samples = &mut snapshot.samples[0];
+        let find = samples.frames.iter().position(|frame| frame.function.contains("find")).expect("a frame");
+        samples.frames[find].function = "wordcount::clean".to_owned();
+        samples.frames[find].file = Some("/home/user/wordcount/src/clean.rs".to_owned());
+        let functions = |snapshot: &Snapshot| shown(HotLines::new(snapshot, false).outside().swap_remove(0).functions);
+        assert_eq!(functions(&snapshot).len(), 2, "only those outside of marks");
+        // In libc's place, with 28 samples, of which 8 without callers.
+        let called = snapshot.samples[0].locations.iter_mut().find(|location| location.address == 8);
+        called.expect("a location").frames = vec![find];
+        assert!(functions(&snapshot).contains(&"6 % ± 1  clean  src/clean.rs:1402, in parse_line".to_owned()));
+        // Thread `wordcount` has the samples of `Words::read` in code that is inlined in `main`.
+        let samples = &mut snapshot.samples[0];
+        let main = samples.frames.iter().position(|frame| frame.function == "wordcount::main").expect("a frame");
+        samples.locations.iter_mut().find(|at| at.address == 6_000).expect("a location").frames.push(main);
+        let expected = "src/words.rs:31, inlined (a mark may slow it down), mostly thread wordcount";
+        assert!(functions(&snapshot)[0].ends_with(expected), "{:?}", functions(&snapshot));
     }
 
     #[test]
