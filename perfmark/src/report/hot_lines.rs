@@ -135,7 +135,8 @@ impl<'a> HotLines<'a> {
             let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
             let all = samples.taken();
             let functions = functions_to_show(self.snapshot, samples);
-            if outside == 0 && functions.is_empty() {
+            let off = self.snapshot.samples_of_marks_off(samples);
+            if outside == 0 && off == 0 && functions.is_empty() {
                 continue;
             }
             let next = match () {
@@ -156,9 +157,13 @@ impl<'a> HotLines<'a> {
                 }
             };
             let functions: Vec<Row> = functions.iter().zip(names).map(row).collect();
+            let off = match off {
+                ..FEWEST => String::new(),
+                off => format!("; in functions whose marks the filter turns off: {}", share(samples, off, all)),
+            };
             let of = if event.is_empty() { "all samples".to_owned() } else { format!("the samples of {event}") };
             all_outside.push(Outside {
-                sentence: format!("outside marks: {} of {of}{next}", share(samples, outside, all)),
+                sentence: format!("outside marks: {} of {of}{off}{next}", share(samples, outside, all)),
                 functions,
             });
         }
@@ -387,6 +392,12 @@ mod tests {
             "6 % ± 1  __memmove_avx_unaligned  no known caller to mark, thread reader-*",
         ];
         assert_eq!(shown(functions), expected, "and not `main`");
+        let mut off = snapshot.clone();
+        let path = "<wordcount::words::Words>::read".to_owned();
+        off.marks.push(Mark { path, file: "src/words.rs".to_owned(), on: false, ..sample::mark("read", 0) });
+        let Outside { sentence, functions } = HotLines::new(&off, false).outside().swap_remove(0);
+        let in_off = "; in functions whose marks the filter turns off: 11 % ± 1; hottest functions";
+        assert!(sentence.contains(in_off) && functions.len() == 1, "{sentence}");
         let mut without = snapshot.clone();
         for path in &mut without.samples[0].paths[..2] {
             path.stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);

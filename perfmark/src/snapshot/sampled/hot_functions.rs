@@ -97,7 +97,8 @@ impl Snapshot {
             let executed = || Some((stack.executed(samples)?, false));
             Some((stack.to_mark(samples, usize::MAX, &kinds).or_else(executed)?, path, stack.samples))
         });
-        self.by_function(samples, &kinds, attributed)
+        let marked = MarkKeys::new(&self.marks);
+        by_function(samples, &kinds, attributed, |frame| !marked.has(frame))
     }
 
     /// The functions that have samples, inside and outside of marks, and that the program's author can mark and has
@@ -109,6 +110,19 @@ impl Snapshot {
     /// functions that are inlined in the marked one.
     #[must_use]
     pub fn functions_to_mark(&self, samples: &Samples) -> Vec<HotFunction> {
+        let marked = MarkKeys::new(&self.marks);
+        self.innermost_functions(samples, |frame| !marked.has(frame))
+    }
+
+    /// The number of samples that count, in the same way, for functions whose marks the filter turns off.
+    pub(crate) fn samples_of_marks_off(&self, samples: &Samples) -> u64 {
+        let [on, off] = [true, false].map(|on| MarkKeys::new(self.marks.iter().filter(move |mark| mark.on == on)));
+        let functions = self.innermost_functions(samples, |frame| off.has(frame) && !on.has(frame));
+        functions.iter().map(|function| function.samples).fold(0, u64::saturating_add)
+    }
+
+    /// Functions that the program's author can mark, or has marked, and that `is_listed`.
+    fn innermost_functions(&self, samples: &Samples, is_listed: impl Fn(&Frame) -> bool) -> Vec<HotFunction> {
         let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
         let marked = MarkedFunctions::new(&self.marks, samples);
         let stacks = samples.paths.iter().flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
@@ -118,52 +132,51 @@ impl Snapshot {
             let function = stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds);
             Some((function.filter(|_| !is_probe(&frames, own))?, path, stack.samples))
         });
-        self.by_function(samples, &kinds, attributed)
+        by_function(samples, &kinds, attributed, is_listed)
     }
+}
 
-    /// The functions of frames with samples, without those that have a mark.
-    fn by_function<'a>(
-        &self,
-        samples: &'a Samples,
-        kinds: &[Kind],
-        attributed: impl Iterator<Item = ((usize, bool), &'a SampledPath, u64)>,
-    ) -> Vec<HotFunction> {
-        let mut by_frame: BTreeMap<(usize, bool), BTreeMap<Around<'a>, u64>> = BTreeMap::new();
-        for (frame, path, samples) in attributed {
-            let around = (path.marks.last().copied(), path.thread.as_deref());
-            add(by_frame.entry(frame).or_default(), around, samples);
-        }
-        // Each with the samples of its hottest line. Functions of one name are distinct by their files.
-        let mut functions: BTreeMap<(String, Option<&str>), Found<'_>> = BTreeMap::new();
-        for ((at, is_inlined), by_around) in by_frame {
-            let Some(frame) = samples.frames.get(at) else { continue };
-            let name = bare(&readable(&frame.function));
-            if name.is_empty() || kinds[at].is_runtime {
-                continue;
-            }
-            let count = by_around.values().copied().fold(0, u64::saturating_add);
-            let Found { function, most, around } = functions.entry((name, frame.file.as_deref())).or_default();
-            function.samples = function.samples.saturating_add(count);
-            for (one, count) in by_around {
-                add(around, one, count);
-            }
-            if count > *most {
-                (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
-                function.is_inlined = is_inlined;
-            }
-        }
-        let marked = MarkKeys::new(&self.marks);
-        let functions = functions.into_values().map(|Found { mut function, around, .. }| {
-            if let Some(((mark, thread), most)) = around.into_iter().max_by_key(|(_, count)| *count) {
-                (function.mark, function.thread) = (mark, thread.map(str::to_owned));
-                function.elsewhere = function.samples.saturating_sub(most);
-            }
-            function
-        });
-        let mut unmarked: Vec<HotFunction> = functions.filter(|function| !marked.has(&function.frame)).collect();
-        sort_by_key(&mut unmarked, |function| Reverse(function.samples));
-        unmarked
+/// The functions of frames with samples.
+fn by_function<'a>(
+    samples: &'a Samples,
+    kinds: &[Kind],
+    attributed: impl Iterator<Item = ((usize, bool), &'a SampledPath, u64)>,
+    is_listed: impl Fn(&Frame) -> bool,
+) -> Vec<HotFunction> {
+    let mut by_frame: BTreeMap<(usize, bool), BTreeMap<Around<'a>, u64>> = BTreeMap::new();
+    for (frame, path, samples) in attributed {
+        let around = (path.marks.last().copied(), path.thread.as_deref());
+        add(by_frame.entry(frame).or_default(), around, samples);
     }
+    // Each with the samples of its hottest line. Functions of one name are distinct by their files.
+    let mut functions: BTreeMap<(String, Option<&str>), Found<'_>> = BTreeMap::new();
+    for ((at, is_inlined), by_around) in by_frame {
+        let Some(frame) = samples.frames.get(at) else { continue };
+        let name = bare(&readable(&frame.function));
+        if name.is_empty() || kinds[at].is_runtime {
+            continue;
+        }
+        let count = by_around.values().copied().fold(0, u64::saturating_add);
+        let Found { function, most, around } = functions.entry((name, frame.file.as_deref())).or_default();
+        function.samples = function.samples.saturating_add(count);
+        for (one, count) in by_around {
+            add(around, one, count);
+        }
+        if count > *most {
+            (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
+            function.is_inlined = is_inlined;
+        }
+    }
+    let functions = functions.into_values().map(|Found { mut function, around, .. }| {
+        if let Some(((mark, thread), most)) = around.into_iter().max_by_key(|(_, count)| *count) {
+            (function.mark, function.thread) = (mark, thread.map(str::to_owned));
+            function.elsewhere = function.samples.saturating_sub(most);
+        }
+        function
+    });
+    let mut listed: Vec<HotFunction> = functions.filter(|function| is_listed(&function.frame)).collect();
+    sort_by_key(&mut listed, |function| Reverse(function.samples));
+    listed
 }
 
 fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, samples: u64) {
