@@ -107,6 +107,7 @@ impl<'a> HotLines<'a> {
                 lines.push(("", line));
                 lines.extend(hottest(inside).map(|line| (INSIDE, line)));
             }
+            let probe = if lines.is_empty() { PROBE.to_owned() } else { format!("{PROBE} (not in the shares above)") };
             let (samples, event) = (samples.samples(), event.clone());
             for (indent, line) in lines {
                 let (place, around) = self.place_of_line(&line);
@@ -121,7 +122,7 @@ impl<'a> HotLines<'a> {
             }
             if in_probe >= FEWEST && in_probe >= all / 100 {
                 let share = share(samples, in_probe, all);
-                rows.push(Row { share, event, place: PROBE.to_owned(), ..Row::default() });
+                rows.push(Row { share, event, place: probe, ..Row::default() });
             }
         }
         rows
@@ -252,7 +253,7 @@ const INSIDE: &str = "└ ";
 const CUT: &str = "…";
 
 /// The place of samples in entry and exit of marks.
-const PROBE: &str = "perfmark's probe (the lines have shares of the other samples)";
+const PROBE: &str = "perfmark's own code at entry and exit";
 
 /// Follows a function that the program's author cannot mark.
 const NO_CALLER: &str = "no known caller to mark";
@@ -370,9 +371,14 @@ mod tests {
             "41 % ± 3  src/main.rs:12",
             "41 % ± 3  src/main.rs:14",
             "14 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
-            "31 % ± 3  perfmark's probe (the lines have shares of the other samples)",
+            "31 % ± 3  perfmark's own code at entry and exit (not in the shares above)",
         ];
-        assert_eq!(lines(&sample::sampled_in_probe(), "parse_line"), expected);
+        let mut snapshot = sample::sampled_in_probe();
+        assert_eq!(lines(&snapshot, "parse_line"), expected);
+        let path = snapshot.samples[0].paths.iter_mut().find(|path| path.marks == [1, 0]).expect("a path");
+        path.stacks.retain(|stack| stack.samples == 100);
+        path.samples = 100;
+        assert_eq!(lines(&snapshot, "parse_line"), ["100 % ± 1  perfmark's own code at entry and exit"]);
     }
 
     #[test]
