@@ -10,14 +10,13 @@ use std::ops::Range;
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
+use super::view::View;
 use crate::compact::sort_by_key;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path};
 use crate::text::{exact, sanitize, share_of_samples};
 
-/// The most lines of a mark, for each event.
-const LINES: usize = 3;
 /// The most functions to mark, for each event.
 const FUNCTIONS: usize = 5;
 /// The fewest samples of a line or a function that is shown.
@@ -93,14 +92,16 @@ impl<'a> HotLines<'a> {
         0..self.snapshot.sampled().len()
     }
 
-    /// The hottest lines of a mark. If it `is_open`, each is followed by the lines that were executed in the functions
-    /// it calls.
-    pub(super) fn of(&mut self, mark: usize, is_open: bool) -> Vec<Row> {
+    /// The hottest lines of a mark. If the view shows its details, each is followed by the lines that were executed in
+    /// the functions it calls.
+    pub(super) fn of(&mut self, mark: usize, view: &View) -> Vec<Row> {
+        let is_open = view.has_details(&self.snapshot.marks[mark]);
         let mut rows = Vec::new();
         for at in self.indices() {
             let (samples, event) = &self.samples[at];
             let (all, in_probe) = (samples.of_mark(Some(mark)), samples.in_probe(Some(mark)));
-            let hottest = |lines: Vec<HotLine>| lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES);
+            let hottest =
+                |lines: Vec<HotLine>| lines.into_iter().filter(|line| line.samples >= FEWEST).take(view.lines);
             let mut lines = Vec::new();
             for line in hottest(samples.hot_lines(Some(mark))) {
                 let inside = if is_open { samples.lines_inside(Some(mark), &line) } else { Vec::new() };
@@ -289,11 +290,12 @@ pub(super) fn events(samples: &[Samples]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::tests::sample;
+    use crate::settings::Filter;
     use crate::snapshot::{Location, SampledStack};
 
     fn lines(snapshot: &Snapshot, mark: &str) -> Vec<String> {
         let index = snapshot.marks.iter().position(|one| one.name == mark).expect("a mark");
-        shown(HotLines::new(snapshot, false).of(index, false))
+        shown(HotLines::new(snapshot, false).of(index, &View::new(100)))
     }
 
     fn shown(rows: Vec<Row>) -> Vec<String> {
@@ -314,9 +316,11 @@ mod tests {
         ];
         assert_eq!(lines(&snapshot, "parse_line"), expected);
         // The mark is open: `find` is inlined in line 12.
-        let mut open = shown(HotLines::new(&snapshot, false).of(0, true));
+        let mut open =
+            shown(HotLines::new(&snapshot, false).of(0, &View { details: Some(Filter::default()), ..View::new(100) }));
         assert_eq!(open.remove(1), "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find");
         assert_eq!(open, expected);
+        assert_eq!(HotLines::new(&snapshot, false).of(0, &View { lines: 2, ..View::new(100) }).len(), 2);
     }
 
     #[test]
@@ -484,7 +488,7 @@ mod tests {
         let with = |lost| {
             let mut snapshot = sample::sampled();
             snapshot.samples[0].lost = lost;
-            HotLines::new(&snapshot, false).of(0, false)[0].share.clone()
+            HotLines::new(&snapshot, false).of(0, &View::new(100))[0].share.clone()
         };
         let taken = sample::sampled().samples[0].taken();
         assert_eq!(with(taken / 20), "60 % ± 3");
