@@ -212,7 +212,7 @@ impl<'a> HotLines<'a> {
         Some(format!("{file}:{line}"))
     }
 
-    /// The file as the compiler got it, where that is known.
+    /// The file as the compiler got it, where that is known; otherwise from the directory of its package on.
     pub(super) fn short<'f>(&self, file: &'f str) -> &'f str {
         if let Some(short) = self.roots.iter().find_map(|root| file.strip_prefix(root.as_str())) {
             return short;
@@ -225,7 +225,9 @@ impl<'a> HotLines<'a> {
                 return short;
             }
         }
-        file
+        // `/home/user/parser/src/…`
+        let package = file.rfind("/src/").filter(|_| file.starts_with('/')).and_then(|src| file[..src].rfind('/'));
+        package.map_or(file, |package| &file[package + 1..])
     }
 }
 
@@ -383,6 +385,22 @@ mod tests {
         path.stacks.retain(|stack| stack.samples == 100);
         path.samples = 100;
         assert_eq!(lines(&snapshot, "parse_line"), ["100 % ± 1  perfmark's own code at entry and exit"]);
+    }
+
+    #[test]
+    fn files_of_other_packages_begin_with_the_name_of_the_package() {
+        let snapshot = sample::sampled();
+        for (file, expected) in [
+            ("/home/user/wordcount/src/words.rs", "src/words.rs"),
+            ("/home/user/crates/parser/src/lexer/mod.rs", "parser/src/lexer/mod.rs"),
+            ("~/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/a-1.0.0/src/lib.rs", "a-1.0.0/src/lib.rs"),
+            ("/rustc/1f2/library/core/src/str/mod.rs", "library/core/src/str/mod.rs"),
+            ("/src/main.rs", "/src/main.rs"),
+            ("/home/user/native.c", "/home/user/native.c"),
+            ("crates/parser/src/lib.rs", "crates/parser/src/lib.rs"),
+        ] {
+            assert_eq!(HotLines::new(&snapshot, false).short(file), expected);
+        }
     }
 
     #[test]
