@@ -1,7 +1,7 @@
 //! Where the samples of a mark are: its hottest lines; and which functions have those outside of all marks.
 //!
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
-//! the stack does not reach it, the outermost known line is shown, with `…` and the name of its function.
+//! the stack does not reach it, the outermost known line is shown, with the name of its function and `callers unknown`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -186,7 +186,7 @@ impl<'a> HotLines<'a> {
         match self.place(&line.frame) {
             None => (function, String::new()),
             Some(place) if line.is_own || function.is_empty() => (place, String::new()),
-            Some(place) => (if line.is_cut { format!("{CUT} {place}") } else { place }, format!(" in {function}")),
+            Some(place) => (place, format!(" in {function}{}", if line.is_cut { CUT } else { "" })),
         }
     }
 
@@ -252,8 +252,8 @@ const ROOTS: usize = 64;
 /// Before the place of a line that another line calls.
 const INSIDE: &str = "└ ";
 
-/// Before the place of a line whose callers are unknown up to the marked function.
-const CUT: &str = "…";
+/// After a function whose callers are unknown up to the marked function.
+const CUT: &str = " (callers unknown)";
 
 /// The place of samples in entry and exit of marks.
 const PROBE: &str = "perfmark's own code at entry and exit";
@@ -359,7 +359,7 @@ mod tests {
                 (20, vec![SampledStack { locations: stack, samples: 20, ..SampledStack::default() }]);
             lines(&snapshot, "parse_line")
         };
-        let outermost = "100 % ± 4  … src/words.rs:77 in wordcount::words::load";
+        let outermost = "100 % ± 4  src/words.rs:77 in wordcount::words::load (callers unknown)";
         assert_eq!(with_callers(&[]), [outermost]);
         let further = with_callers(&[("wordcount::words::fill", 90)]);
         assert_eq!(further, [outermost.replace(":77", ":90").replace("load", "fill")]);
