@@ -123,7 +123,7 @@ def check_source(browser, folder):
     assert texts > 100, texts
     browser.open(folder / "sampled-probe.html")
     [rows] = browser.run("return [make('div', {}, ...sourceSection(marks[0])).textContent]")
-    assert "Without 100 samples in perfmark's probe, 31 % ± 3." in rows, rows
+    assert "Without 100 samples in perfmark's own code at entry and exit, 31 % ± 3." in rows, rows
     browser.open(folder / "sampled-unnamed.html")
     browser.run("showMark(view.rows[0].mark)")
     assert "libc.so.6+0x98b40" in browser.run("return document.querySelector('.of-source').textContent")

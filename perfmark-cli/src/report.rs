@@ -32,11 +32,13 @@ pub(crate) struct Arguments {
     merge: bool,
     /// Print at most five functions to mark next, by their samples, as `FILE:LINE` for `perfmark mark`. Shares and
     /// names are printed on stderr
-    #[arg(long, conflicts_with_all = ["each", "format", "output", "marks", "width", "top", "sort", "details", "event"])]
+    #[arg(long, conflicts_with_all = [
+        "each", "format", "output", "marks", "width", "top", "lines", "sort", "details", "event"
+    ])]
     suggest: bool,
 }
 
-fn top(number: &str) -> Result<usize, String> {
+fn number(number: &str) -> Result<usize, String> {
     if number == "all" { Ok(usize::MAX) } else { number.parse().map_err(|_| "expected a number or `all`".into()) }
 }
 
@@ -84,8 +86,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     width: Option<usize>,
     /// The most marks in a table; by default 20
-    #[arg(long, value_name = "N|all", value_parser = top)]
+    #[arg(long, value_name = "N|all", value_parser = number)]
     top: Option<usize>,
+    /// The most sampled lines of each mark in a table; by default 3
+    #[arg(long, value_name = "N|all", value_parser = number)]
+    lines: Option<usize>,
     /// The column that orders the marks, the largest first; by default `self`
     #[arg(long, value_name = "COLUMN", value_parser = PossibleValuesParser::new(Sort::names()))]
     sort: Option<String>,
@@ -210,6 +215,9 @@ impl Options {
         if let Some(top) = self.top {
             report = report.top(top);
         }
+        if let Some(lines) = self.lines {
+            report = report.lines(lines);
+        }
         if let Some(sort) = self.sort.as_deref().and_then(Sort::from_name) {
             report = report.sort(sort);
         }
@@ -300,7 +308,8 @@ impl Gathered<'_> {
             let remedy = "build the program with `debug = \"line-tables-only\"` in its profile";
             return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
-        let functions = snapshot.functions_to_mark(samples).into_iter().filter(|function| function.samples >= FEWEST);
+        let functions = snapshot.functions_to_mark(samples).into_iter();
+        let functions = functions.filter(|function| function.samples >= FEWEST && !function.is_inlined);
         let names = snapshot.names();
         let located = |function: HotFunction| {
             let around = function.around(&names);
@@ -311,7 +320,7 @@ impl Gathered<'_> {
         };
         let found: Vec<_> = functions.filter_map(located).take(MOST).collect();
         if found.is_empty() {
-            output::say(&format!("no function without a mark has at least {FEWEST} samples"));
+            output::say(&format!("no function without a mark that is not inlined has at least {FEWEST} samples"));
         }
         let of = samples.rate();
         for (location, function, part) in found {

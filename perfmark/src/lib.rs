@@ -48,6 +48,7 @@
 //! - `PERFMARK_FORMAT`: `table`, `json`, `csv`, `markdown`, `html`, `folded`, `svg` or `openmetrics` ([`Format`]). The
 //!   default is `table`.
 //! - `PERFMARK_TOP`: how many marks have a row in the table; `all` for all. The default is 20.
+//! - `PERFMARK_LINES`: how many sampled lines of each mark are in the table; `all` for all. The default is 3.
 //! - `PERFMARK_DETAILS`: `on` adds each event's quantiles, the calls that the values leave out, and the lines that hot
 //!   lines execute in other functions, to the table; names of marks, separated by commas, do so for these
 //!   ([`Report::details`]). The default is `off`.

@@ -75,11 +75,13 @@ fn samples_suggest_which_functions_to_mark() {
     samples.modules = vec![module("/no/such/app", None)];
     let frame = |function, line| frame(function, "src/main.rs", line);
     samples.frames = vec![frame("app::parse", 7), frame("app::unescape", 20), frame("app::load", 50), frame("main", 1)];
+    samples.frames.push(frame("app::next", 60));
     samples.locations = (0..4).map(|at| location(0, 16 * at as u64, &[at])).collect();
-    let [parse, unescape, load, main] = [0, 1, 2, 3];
+    samples.locations.push(location(0, 99, &[4, 3]));
+    let [parse, unescape, load, main, inlined_in_main] = [0, 1, 2, 3, 4];
     samples.paths = vec![
-        path(&[], &[(&[load, main], 10), (&[main], 40)]),
-        // A marked function is no suggestion, and neither is its caller.
+        // A marked function is no suggestion, and neither are its caller and an inlined function.
+        path(&[], &[(&[load, main], 10), (&[main], 20), (&[inlined_in_main], 20)]),
         path(&[1, 0], &[(&[unescape, parse], 30), (&[parse, load], 100)]),
     ];
     snapshot.samples = vec![samples];

@@ -15,41 +15,23 @@
 //! | [`accuracy`] | what is exact, what is estimated, and where the limits are |
 //! | [`inside`] | how it works |
 
-#[allow(unused_imports, reason = "chapters name them")]
-use crate::{Report, Snapshot, measure, region};
+/// Chapters, each with links before its text. Where files are read without rustdoc, those at their ends apply.
+macro_rules! chapters {
+    ($($name:ident)*) => { $(
+        #[doc = "[`accuracy`]: crate::guide::accuracy"]
+        #[doc = "[`lines`]: crate::guide::lines"]
+        #[doc = "[`perfmark diff`]: crate::guide::gate#hot-lines"]
+        #[doc = "[`permissions`]: crate::guide::permissions"]
+        #[doc = "[`table`]: crate::guide::table"]
+        #[doc = "[`waiting`]: crate::guide::waiting"]
+        #[doc = "[budget]: crate::guide::production#a-budget"]
+        #[doc = "[crate's documentation]: crate"]
+        #[doc = "[instructions without a PMU]: crate::guide::gate#instructions-without-a-pmu"]
+        #[doc = "[sampled]: crate::guide::lines"]
+        #[doc = "[samples]: crate::guide::lines#what-to-mark-next"]
+        #[doc = include_str!(concat!(stringify!($name), ".md"))]
+        pub mod $name {}
+    )* };
+}
 
-#[doc = include_str!("start.md")]
-pub mod start {}
-
-#[doc = include_str!("table.md")]
-pub mod table {}
-
-#[doc = include_str!("formats.md")]
-pub mod formats {}
-
-#[doc = include_str!("lines.md")]
-pub mod lines {}
-
-#[doc = include_str!("events.md")]
-pub mod events {}
-
-#[doc = include_str!("waiting.md")]
-pub mod waiting {}
-
-#[doc = include_str!("benchmarks.md")]
-pub mod benchmarks {}
-
-#[doc = include_str!("gate.md")]
-pub mod gate {}
-
-#[doc = include_str!("production.md")]
-pub mod production {}
-
-#[doc = include_str!("permissions.md")]
-pub mod permissions {}
-
-#[doc = include_str!("accuracy.md")]
-pub mod accuracy {}
-
-#[doc = include_str!("inside.md")]
-pub mod inside {}
+chapters! { start table formats lines events waiting benchmarks gate production permissions accuracy inside }

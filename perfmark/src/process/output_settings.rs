@@ -27,6 +27,7 @@ pub(super) struct OutputSettings {
     columns: Option<usize>,
     /// The most marks in a table.
     top: Option<usize>,
+    lines: Option<usize>,
     /// The marks whose details a table has.
     details: Option<Filter>,
     sources: Sources,
@@ -66,6 +67,7 @@ const DEFAULT: OutputSettings = OutputSettings {
     may_color: false,
     columns: None,
     top: None,
+    lines: None,
     details: None,
     sources: Sources::Read,
     dumps: DumpSettings { interval: None, signal: None },
@@ -106,11 +108,12 @@ impl OutputSettings {
         let is_terminal_with_colors = environment.value("TERM").is_some_and(|terminal| terminal != "dumb");
         let may_color = is_terminal_with_colors && environment.value("NO_COLOR").is_none();
         let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
-        let top = environment.parsed("PERFMARK_TOP", top);
+        let top = environment.parsed("PERFMARK_TOP", |value| number(value, "using 20"));
+        let lines = environment.parsed("PERFMARK_LINES", |value| number(value, "using 3"));
         let details = environment.parsed("PERFMARK_DETAILS", details).flatten();
         let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", on_sigint).unwrap_or(false);
         let sources = environment.parsed("PERFMARK_SOURCES", sources).unwrap_or(Sources::Read);
-        Self { output, format, may_color, columns, top, details, sources, dumps, reports_on_sigint, ..DEFAULT }
+        Self { output, format, may_color, columns, top, lines, details, sources, dumps, reports_on_sigint, ..DEFAULT }
     }
 
     /// The report that these settings describe, except for its destination.
@@ -121,6 +124,9 @@ impl OutputSettings {
         }
         if let Some(top) = self.top {
             report = report.top(top);
+        }
+        if let Some(lines) = self.lines {
+            report = report.lines(lines);
         }
         if let Some(details) = &self.details {
             report = report.details(details);
@@ -143,12 +149,12 @@ impl OutputSettings {
     }
 }
 
-fn top(value: &OsStr) -> Result<usize, String> {
+fn number(value: &OsStr, instead: &str) -> Result<usize, String> {
     match value.to_str() {
         Some("all") => Ok(usize::MAX),
-        number => {
-            number.and_then(|number| number.parse().ok()).ok_or_else(|| "expected a number or `all`; using 20".into())
-        }
+        number => number
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(|| format!("expected a number or `all`; {instead}")),
     }
 }
 
@@ -257,6 +263,7 @@ mod tests {
         let cases = [
             ("PERFMARK_FORMAT", "xml", "using table"),
             ("PERFMARK_TOP", "-1", "expected a number or `all`; using 20"),
+            ("PERFMARK_LINES", "few", "expected a number or `all`; using 3"),
             ("PERFMARK_DETAILS", "a=every:0", "showing no details"),
             ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds, such as 60 or 0.5"),
             ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
@@ -272,7 +279,7 @@ mod tests {
     #[test]
     fn each_variable_reports_what_was_given_what_applies_instead_and_what_to_do() {
         /// A misspelt value of each variable, and what its message says to do.
-        const MISSPELT: [(&str, &str, &str); 15] = [
+        const MISSPELT: [(&str, &str, &str); 16] = [
             ("PERFMARK", "of", "expected `on` or `off`"),
             ("PERFMARK_EVENTS", "time,offcpu", "did you mean `off_cpu`? Using "),
             ("PERFMARK_FILTER", "app::run=cycels", "did you mean `cycles`? Recording "),
@@ -280,6 +287,7 @@ mod tests {
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "set it to a file"),
             ("PERFMARK_FORMAT", "jsn", "expected one of table, "),
             ("PERFMARK_TOP", "al", "expected a number or `all`"),
+            ("PERFMARK_LINES", "al", "expected a number or `all`"),
             ("PERFMARK_DETAILS", "app::run=cycels", "did you mean `cycles`? Showing "),
             ("PERFMARK_DUMP_INTERVAL", "1m", "expected seconds, such as 60"),
             ("PERFMARK_DUMP_SIGNAL", "URS1", if SIGNALS { "expected for example USR1" } else { "enable its feature" }),

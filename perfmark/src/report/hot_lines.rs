@@ -1,7 +1,7 @@
 //! Where the samples of a mark are: its hottest lines; and which functions have those outside of all marks.
 //!
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
-//! the stack does not reach it, the outermost known line is shown, with `…` and the name of its function.
+//! the stack does not reach it, the outermost known line is shown, with the name of its function and `callers unknown`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -10,14 +10,13 @@ use std::ops::Range;
 use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
+use super::view::View;
 use crate::compact::sort_by_key;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path};
 use crate::text::{exact, sanitize, share_of_samples};
 
-/// The most lines of a mark, for each event.
-const LINES: usize = 3;
 /// The most functions to mark, for each event.
 const FUNCTIONS: usize = 5;
 /// The fewest samples of a line or a function that is shown.
@@ -93,20 +92,23 @@ impl<'a> HotLines<'a> {
         0..self.snapshot.sampled().len()
     }
 
-    /// The hottest lines of a mark. If it `is_open`, each is followed by the lines that were executed in the functions
-    /// it calls.
-    pub(super) fn of(&mut self, mark: usize, is_open: bool) -> Vec<Row> {
+    /// The hottest lines of a mark. If the view shows its details, each is followed by the lines that were executed in
+    /// the functions it calls.
+    pub(super) fn of(&mut self, mark: usize, view: &View) -> Vec<Row> {
+        let is_open = view.has_details(&self.snapshot.marks[mark]);
         let mut rows = Vec::new();
         for at in self.indices() {
             let (samples, event) = &self.samples[at];
             let (all, in_probe) = (samples.of_mark(Some(mark)), samples.in_probe(Some(mark)));
-            let hottest = |lines: Vec<HotLine>| lines.into_iter().filter(|line| line.samples >= FEWEST).take(LINES);
+            let hottest =
+                |lines: Vec<HotLine>| lines.into_iter().filter(|line| line.samples >= FEWEST).take(view.lines);
             let mut lines = Vec::new();
             for line in hottest(samples.hot_lines(Some(mark))) {
                 let inside = if is_open { samples.lines_inside(Some(mark), &line) } else { Vec::new() };
                 lines.push(("", line));
                 lines.extend(hottest(inside).map(|line| (INSIDE, line)));
             }
+            let probe = if lines.is_empty() { PROBE.to_owned() } else { format!("{PROBE} (not in the shares above)") };
             let (samples, event) = (samples.samples(), event.clone());
             for (indent, line) in lines {
                 let (place, around) = self.place_of_line(&line);
@@ -121,7 +123,7 @@ impl<'a> HotLines<'a> {
             }
             if in_probe >= FEWEST && in_probe >= all / 100 {
                 let share = share(samples, in_probe, all);
-                rows.push(Row { share, event, place: PROBE.to_owned(), ..Row::default() });
+                rows.push(Row { share, event, place: probe, ..Row::default() });
             }
         }
         rows
@@ -135,7 +137,8 @@ impl<'a> HotLines<'a> {
             let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
             let all = samples.taken();
             let functions = functions_to_show(self.snapshot, samples);
-            if outside == 0 && functions.is_empty() {
+            let off = self.snapshot.samples_of_marks_off(samples);
+            if outside == 0 && off == 0 && functions.is_empty() {
                 continue;
             }
             let next = match () {
@@ -156,9 +159,13 @@ impl<'a> HotLines<'a> {
                 }
             };
             let functions: Vec<Row> = functions.iter().zip(names).map(row).collect();
+            let off = match off {
+                ..FEWEST => String::new(),
+                off => format!("; in functions whose marks the filter turns off: {}", share(samples, off, all)),
+            };
             let of = if event.is_empty() { "all samples".to_owned() } else { format!("the samples of {event}") };
             all_outside.push(Outside {
-                sentence: format!("outside marks: {} of {of}{next}", share(samples, outside, all)),
+                sentence: format!("outside marks: {} of {of}{off}{next}", share(samples, outside, all)),
                 functions,
             });
         }
@@ -179,7 +186,7 @@ impl<'a> HotLines<'a> {
         match self.place(&line.frame) {
             None => (function, String::new()),
             Some(place) if line.is_own || function.is_empty() => (place, String::new()),
-            Some(place) => (if line.is_cut { format!("{CUT} {place}") } else { place }, format!(" in {function}")),
+            Some(place) => (place, format!(" in {function}{}", if line.is_cut { CUT } else { "" })),
         }
     }
 
@@ -205,7 +212,7 @@ impl<'a> HotLines<'a> {
         Some(format!("{file}:{line}"))
     }
 
-    /// The file as the compiler got it, where that is known.
+    /// The file as the compiler got it, where that is known; otherwise from the directory of its package on.
     pub(super) fn short<'f>(&self, file: &'f str) -> &'f str {
         if let Some(short) = self.roots.iter().find_map(|root| file.strip_prefix(root.as_str())) {
             return short;
@@ -218,7 +225,9 @@ impl<'a> HotLines<'a> {
                 return short;
             }
         }
-        file
+        // `/home/user/parser/src/…`
+        let package = file.rfind("/src/").filter(|_| file.starts_with('/')).and_then(|src| file[..src].rfind('/'));
+        package.map_or(file, |package| &file[package + 1..])
     }
 }
 
@@ -243,11 +252,11 @@ const ROOTS: usize = 64;
 /// Before the place of a line that another line calls.
 const INSIDE: &str = "└ ";
 
-/// Before the place of a line whose callers are unknown up to the marked function.
-const CUT: &str = "…";
+/// After a function whose callers are unknown up to the marked function.
+const CUT: &str = " (callers unknown)";
 
 /// The place of samples in entry and exit of marks.
-const PROBE: &str = "perfmark's probe (the lines have shares of the other samples)";
+const PROBE: &str = "perfmark's own code at entry and exit";
 
 /// Follows a function that the program's author cannot mark.
 const NO_CALLER: &str = "no known caller to mark";
@@ -283,11 +292,12 @@ pub(super) fn events(samples: &[Samples]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::tests::sample;
+    use crate::settings::Filter;
     use crate::snapshot::{Location, SampledStack};
 
     fn lines(snapshot: &Snapshot, mark: &str) -> Vec<String> {
         let index = snapshot.marks.iter().position(|one| one.name == mark).expect("a mark");
-        shown(HotLines::new(snapshot, false).of(index, false))
+        shown(HotLines::new(snapshot, false).of(index, &View::new(100)))
     }
 
     fn shown(rows: Vec<Row>) -> Vec<String> {
@@ -308,9 +318,11 @@ mod tests {
         ];
         assert_eq!(lines(&snapshot, "parse_line"), expected);
         // The mark is open: `find` is inlined in line 12.
-        let mut open = shown(HotLines::new(&snapshot, false).of(0, true));
+        let mut open =
+            shown(HotLines::new(&snapshot, false).of(0, &View { details: Some(Filter::default()), ..View::new(100) }));
         assert_eq!(open.remove(1), "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find");
         assert_eq!(open, expected);
+        assert_eq!(HotLines::new(&snapshot, false).of(0, &View { lines: 2, ..View::new(100) }).len(), 2);
     }
 
     #[test]
@@ -347,7 +359,7 @@ mod tests {
                 (20, vec![SampledStack { locations: stack, samples: 20, ..SampledStack::default() }]);
             lines(&snapshot, "parse_line")
         };
-        let outermost = "100 % ± 4  … src/words.rs:77 in wordcount::words::load";
+        let outermost = "100 % ± 4  src/words.rs:77 in wordcount::words::load (callers unknown)";
         assert_eq!(with_callers(&[]), [outermost]);
         let further = with_callers(&[("wordcount::words::fill", 90)]);
         assert_eq!(further, [outermost.replace(":77", ":90").replace("load", "fill")]);
@@ -365,9 +377,30 @@ mod tests {
             "41 % ± 3  src/main.rs:12",
             "41 % ± 3  src/main.rs:14",
             "14 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
-            "31 % ± 3  perfmark's probe (the lines have shares of the other samples)",
+            "31 % ± 3  perfmark's own code at entry and exit (not in the shares above)",
         ];
-        assert_eq!(lines(&sample::sampled_in_probe(), "parse_line"), expected);
+        let mut snapshot = sample::sampled_in_probe();
+        assert_eq!(lines(&snapshot, "parse_line"), expected);
+        let path = snapshot.samples[0].paths.iter_mut().find(|path| path.marks == [1, 0]).expect("a path");
+        path.stacks.retain(|stack| stack.samples == 100);
+        path.samples = 100;
+        assert_eq!(lines(&snapshot, "parse_line"), ["100 % ± 1  perfmark's own code at entry and exit"]);
+    }
+
+    #[test]
+    fn files_of_other_packages_begin_with_the_name_of_the_package() {
+        let snapshot = sample::sampled();
+        for (file, expected) in [
+            ("/home/user/wordcount/src/words.rs", "src/words.rs"),
+            ("/home/user/crates/parser/src/lexer/mod.rs", "parser/src/lexer/mod.rs"),
+            ("~/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/a-1.0.0/src/lib.rs", "a-1.0.0/src/lib.rs"),
+            ("/rustc/1f2/library/core/src/str/mod.rs", "library/core/src/str/mod.rs"),
+            ("/src/main.rs", "/src/main.rs"),
+            ("/home/user/native.c", "/home/user/native.c"),
+            ("crates/parser/src/lib.rs", "crates/parser/src/lib.rs"),
+        ] {
+            assert_eq!(HotLines::new(&snapshot, false).short(file), expected);
+        }
     }
 
     #[test]
@@ -387,6 +420,12 @@ mod tests {
             "6 % ± 1  __memmove_avx_unaligned  no known caller to mark, thread reader-*",
         ];
         assert_eq!(shown(functions), expected, "and not `main`");
+        let mut off = snapshot.clone();
+        let path = "<wordcount::words::Words>::read".to_owned();
+        off.marks.push(Mark { path, file: "src/words.rs".to_owned(), on: false, ..sample::mark("read", 0) });
+        let Outside { sentence, functions } = HotLines::new(&off, false).outside().swap_remove(0);
+        let in_off = "; in functions whose marks the filter turns off: 11 % ± 1; hottest functions";
+        assert!(sentence.contains(in_off) && functions.len() == 1, "{sentence}");
         let mut without = snapshot.clone();
         for path in &mut without.samples[0].paths[..2] {
             path.stacks.retain(|stack| stack.locations.len() == 1 && stack.samples != 17);
@@ -396,15 +435,24 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_marked_ones_call_are_suggested_too() {
+    fn functions_that_marked_ones_call_are_suggested_too_unless_they_are_inlined_there() {
         let mut snapshot = sample::sampled();
-        let inlined = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("find"));
-        let inlined = inlined.expect("a frame");
-        inlined.function = "wordcount::clean".to_owned();
-        inlined.file = Some("/home/user/wordcount/src/clean.rs".to_owned());
-        let functions = shown(HotLines::new(&snapshot, false).outside().swap_remove(0).functions);
-        assert!(functions[0].contains("clean  src/clean.rs:1402, in parse_line"), "{functions:?}");
-        assert_eq!(functions.len(), 3, "and those outside of marks");
+        let samples = &mut snapshot.samples[0];
+        let find = samples.frames.iter().position(|frame| frame.function.contains("find")).expect("a frame");
+        samples.frames[find].function = "wordcount::clean".to_owned();
+        samples.frames[find].file = Some("/home/user/wordcount/src/clean.rs".to_owned());
+        let functions = |snapshot: &Snapshot| shown(HotLines::new(snapshot, false).outside().swap_remove(0).functions);
+        assert_eq!(functions(&snapshot).len(), 2, "only those outside of marks");
+        // In libc's place, with 28 samples, of which 8 without callers.
+        let called = snapshot.samples[0].locations.iter_mut().find(|location| location.address == 8);
+        called.expect("a location").frames = vec![find];
+        assert!(functions(&snapshot).contains(&"6 % ± 1  clean  src/clean.rs:1402, in parse_line".to_owned()));
+        // Thread `wordcount` has the samples of `Words::read` in code that is inlined in `main`.
+        let samples = &mut snapshot.samples[0];
+        let main = samples.frames.iter().position(|frame| frame.function == "wordcount::main").expect("a frame");
+        samples.locations.iter_mut().find(|at| at.address == 6_000).expect("a location").frames.push(main);
+        let expected = "src/words.rs:31, inlined (a mark may slow it down), mostly thread wordcount";
+        assert!(functions(&snapshot)[0].ends_with(expected), "{:?}", functions(&snapshot));
     }
 
     #[test]
@@ -458,7 +506,7 @@ mod tests {
         let with = |lost| {
             let mut snapshot = sample::sampled();
             snapshot.samples[0].lost = lost;
-            HotLines::new(&snapshot, false).of(0, false)[0].share.clone()
+            HotLines::new(&snapshot, false).of(0, &View::new(100))[0].share.clone()
         };
         let taken = sample::sampled().samples[0].taken();
         assert_eq!(with(taken / 20), "60 % ± 3");

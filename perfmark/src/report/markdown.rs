@@ -85,12 +85,7 @@ fn hot_lines(out: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], names:
     let mut hot_lines = HotLines::new(snapshot, view.reads_sources);
     let mut rows = Vec::new();
     for &index in groups.iter().flat_map(|group| &group.marks[..view.rows(group.marks.len())]) {
-        rows.extend(
-            hot_lines
-                .of(index, view.has_details(&snapshot.marks[index]))
-                .into_iter()
-                .map(|row| (names[index].clone(), row)),
-        );
+        rows.extend(hot_lines.of(index, view).into_iter().map(|row| (names[index].clone(), row)));
     }
     sampled(out, "hottest lines", rows);
     for Outside { sentence, functions } in hot_lines.outside() {

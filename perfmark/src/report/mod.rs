@@ -255,6 +255,14 @@ impl<'a> Report<'a> {
         self
     }
 
+    /// Sets how many sampled lines of each mark are shown in a table and in Markdown; `usize::MAX` shows all lines with
+    /// five samples or more. The default is 3.
+    #[must_use]
+    pub fn lines(mut self, lines: usize) -> Self {
+        self.view.lines = lines;
+        self
+    }
+
     /// Sets the order of the marks. It applies to the formats table, Markdown and CSV.
     #[must_use]
     pub fn sort(mut self, sort: Sort) -> Self {

@@ -93,7 +93,7 @@ fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares:
                 cells: columns.iter().map(|column| (column.cell)(&row)).collect(),
                 is_measured: row.values.is_some(),
             });
-            lines.push(Line::Sampled(hot_lines.of(index, view.has_details(&snapshot.marks[index]))));
+            lines.push(Line::Sampled(hot_lines.of(index, view)));
         }
         lines.extend(rest(group, shares, view).map(Line::Rest));
     }

@@ -13,6 +13,8 @@ pub(super) struct View {
     pub(super) has_color: bool,
     /// The most rows of marks.
     pub(super) top: usize,
+    /// The most lines of a mark, for each event.
+    pub(super) lines: usize,
     pub(super) sort: Sort,
     /// The marks whose details follow.
     pub(super) details: Option<Filter>,
@@ -31,6 +33,7 @@ impl View {
             is_limited: true,
             has_color: false,
             top: Self::TOP,
+            lines: 3,
             sort: Sort::default(),
             details: None,
             reads_sources: false,

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char};
 use std::ffi::{OsStr, OsString};
 
 /// The variables of perfmark.
-pub(crate) const VARIABLES: [&str; 15] = [
+pub(crate) const VARIABLES: [&str; 16] = [
     "PERFMARK",
     "PERFMARK_EVENTS",
     "PERFMARK_FILTER",
@@ -14,6 +14,7 @@ pub(crate) const VARIABLES: [&str; 15] = [
     "PERFMARK_OUTPUT",
     "PERFMARK_FORMAT",
     "PERFMARK_TOP",
+    "PERFMARK_LINES",
     "PERFMARK_DETAILS",
     "PERFMARK_DUMP_INTERVAL",
     "PERFMARK_DUMP_SIGNAL",

@@ -21,6 +21,8 @@ pub struct HotFunction {
     /// Whether the program's author can mark it. Otherwise it is usually a function of a library, and these stacks
     /// contain no function that can be marked.
     pub can_be_marked: bool,
+    /// Whether the compiler inlined the function where it has most of these samples: a mark may slow it down.
+    pub is_inlined: bool,
     /// The number of samples in this function, and in functions of libraries that it called.
     pub samples: u64,
     /// The mark with the most of these samples directly in its calls, as an index in
@@ -34,7 +36,8 @@ pub struct HotFunction {
 
 impl HotFunction {
     /// Where its samples are: `in parse`, a mark; or `thread worker-*`, outside of all marks. `mostly` precedes it if
-    /// fewer than half are elsewhere, and `partly` if more are. `names` are those of the snapshot's marks.
+    /// fewer than half are elsewhere, and `partly` if more are. `inlined` precedes both. `names` are those of the
+    /// snapshot's marks.
     #[must_use]
     pub fn around(&self, names: &[String]) -> String {
         let around = match (self.mark.and_then(|mark| names.get(mark)), &self.thread) {
@@ -42,11 +45,13 @@ impl HotFunction {
             (None, Some(thread)) => format!("thread {}", sanitize(thread)),
             (None, None) => "outside marks".to_owned(),
         };
-        match self.elsewhere {
-            0 => around,
-            elsewhere if elsewhere < self.samples.div_ceil(2) => format!("mostly {around}"),
-            _ => format!("partly {around}"),
-        }
+        let inlined = if self.is_inlined { "inlined (a mark may slow it down), " } else { "" };
+        let part = match self.elsewhere {
+            0 => "",
+            elsewhere if elsewhere < self.samples.div_ceil(2) => "mostly ",
+            _ => "partly ",
+        };
+        format!("{inlined}{part}{around}")
     }
 }
 
@@ -65,12 +70,13 @@ impl Snapshot {
     /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
     /// first. They show what to mark next.
     ///
-    /// A sample counts for the innermost function of its stack that the program's author can mark. If the compiler
-    /// inlined it into others of these, the sample counts for the outermost of them. The source of such a function is
-    /// a line of a Rust file, and the function is neither in the standard library, nor in a crate that cargo downloaded
-    /// (`registry/src`, `git/checkouts`, or vendored beside perfmark), nor in perfmark. Methods that are
-    /// usually derived (`clone`, `cmp`, `eq`, `ne`, `partial_cmp`) count for their callers. If the stack contains no
-    /// such function, the sample counts for the executed one.
+    /// A sample counts for the innermost function of its stack that the program's author can mark, and that is not
+    /// inlined there or `main`. If all are inlined, it counts for the outermost one around the innermost, which
+    /// [is inlined](HotFunction::is_inlined). The source of such a function is a line of a Rust file, and the function
+    /// is neither in the standard library, nor in a crate that cargo downloaded (`registry/src`, `git/checkouts`, or
+    /// vendored beside perfmark), nor in perfmark. Methods that are usually derived (`clone`, `cmp`, `eq`, `ne`,
+    /// `partial_cmp`) count for their callers. If the stack contains no such function, the sample counts for the
+    /// executed one.
     ///
     /// The list has neither `main` nor the runtime around it, such as `std::rt`, `_start` and `__libc_start_main`.
     /// Samples without names count for no function.
@@ -88,10 +94,11 @@ impl Snapshot {
         let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
         let stacks = samples.paths_of(None).flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
         let attributed = stacks.filter_map(|(path, stack)| {
-            let function = stack.to_mark(samples, usize::MAX, &kinds).or_else(|| stack.executed(samples));
-            Some((function?, path, stack.samples))
+            let executed = || Some((stack.executed(samples)?, false));
+            Some((stack.to_mark(samples, usize::MAX, &kinds).or_else(executed)?, path, stack.samples))
         });
-        self.by_function(samples, &kinds, attributed)
+        let marked = MarkKeys::new(&self.marks);
+        by_function(samples, &kinds, attributed, |frame| !marked.has(frame))
     }
 
     /// The functions that have samples, inside and outside of marks, and that the program's author can mark and has
@@ -99,63 +106,77 @@ impl Snapshot {
     ///
     /// A sample counts for the innermost such function in its stack, as in
     /// [`unmarked_functions`](Self::unmarked_functions), and inside a mark only for one that the marked function calls.
-    /// Samples without such a function count for none, and neither do those at entry and exit of marks.
+    /// Samples without such a function count for none, and neither do those at entry and exit of marks, nor those in
+    /// functions that are inlined in the marked one.
     #[must_use]
     pub fn functions_to_mark(&self, samples: &Samples) -> Vec<HotFunction> {
+        let marked = MarkKeys::new(&self.marks);
+        self.innermost_functions(samples, |frame| !marked.has(frame))
+    }
+
+    /// The number of samples that count, in the same way, for functions whose marks the filter turns off.
+    pub(crate) fn samples_of_marks_off(&self, samples: &Samples) -> u64 {
+        let [on, off] = [true, false].map(|on| MarkKeys::new(self.marks.iter().filter(move |mark| mark.on == on)));
+        let functions = self.innermost_functions(samples, |frame| off.has(frame) && !on.has(frame));
+        functions.iter().map(|function| function.samples).fold(0, u64::saturating_add)
+    }
+
+    /// Functions that the program's author can mark, or has marked, and that `is_listed`.
+    fn innermost_functions(&self, samples: &Samples, is_listed: impl Fn(&Frame) -> bool) -> Vec<HotFunction> {
         let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
         let marked = MarkedFunctions::new(&self.marks, samples);
         let stacks = samples.paths.iter().flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
         let attributed = stacks.filter_map(|(path, stack)| {
             let frames = stack.frames(samples);
             let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
-            let function = stack.to_mark(samples, own.unwrap_or(frames.len()), &kinds);
+            let function = stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds);
             Some((function.filter(|_| !is_probe(&frames, own))?, path, stack.samples))
         });
-        self.by_function(samples, &kinds, attributed)
+        by_function(samples, &kinds, attributed, is_listed)
     }
+}
 
-    /// The functions of frames with samples, without those that have a mark.
-    fn by_function<'a>(
-        &self,
-        samples: &'a Samples,
-        kinds: &[Kind],
-        attributed: impl Iterator<Item = (usize, &'a SampledPath, u64)>,
-    ) -> Vec<HotFunction> {
-        let mut by_frame: BTreeMap<usize, BTreeMap<Around<'a>, u64>> = BTreeMap::new();
-        for (frame, path, samples) in attributed {
-            let around = (path.marks.last().copied(), path.thread.as_deref());
-            add(by_frame.entry(frame).or_default(), around, samples);
-        }
-        // Each with the samples of its hottest line. Functions of one name are distinct by their files.
-        let mut functions: BTreeMap<(String, Option<&str>), Found<'_>> = BTreeMap::new();
-        for (at, by_around) in by_frame {
-            let Some(frame) = samples.frames.get(at) else { continue };
-            let name = bare(&readable(&frame.function));
-            if name.is_empty() || kinds[at].is_runtime {
-                continue;
-            }
-            let count = by_around.values().copied().fold(0, u64::saturating_add);
-            let Found { function, most, around } = functions.entry((name, frame.file.as_deref())).or_default();
-            function.samples = function.samples.saturating_add(count);
-            for (one, count) in by_around {
-                add(around, one, count);
-            }
-            if count > *most {
-                (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
-            }
-        }
-        let marked = MarkKeys::new(&self.marks);
-        let functions = functions.into_values().map(|Found { mut function, around, .. }| {
-            if let Some(((mark, thread), most)) = around.into_iter().max_by_key(|(_, count)| *count) {
-                (function.mark, function.thread) = (mark, thread.map(str::to_owned));
-                function.elsewhere = function.samples.saturating_sub(most);
-            }
-            function
-        });
-        let mut unmarked: Vec<HotFunction> = functions.filter(|function| !marked.has(&function.frame)).collect();
-        sort_by_key(&mut unmarked, |function| Reverse(function.samples));
-        unmarked
+/// The functions of frames with samples.
+fn by_function<'a>(
+    samples: &'a Samples,
+    kinds: &[Kind],
+    attributed: impl Iterator<Item = ((usize, bool), &'a SampledPath, u64)>,
+    is_listed: impl Fn(&Frame) -> bool,
+) -> Vec<HotFunction> {
+    let mut by_frame: BTreeMap<(usize, bool), BTreeMap<Around<'a>, u64>> = BTreeMap::new();
+    for (frame, path, samples) in attributed {
+        let around = (path.marks.last().copied(), path.thread.as_deref());
+        add(by_frame.entry(frame).or_default(), around, samples);
     }
+    // Each with the samples of its hottest line. Functions of one name are distinct by their files.
+    let mut functions: BTreeMap<(String, Option<&str>), Found<'_>> = BTreeMap::new();
+    for ((at, is_inlined), by_around) in by_frame {
+        let Some(frame) = samples.frames.get(at) else { continue };
+        let name = bare(&readable(&frame.function));
+        if name.is_empty() || kinds[at].is_runtime {
+            continue;
+        }
+        let count = by_around.values().copied().fold(0, u64::saturating_add);
+        let Found { function, most, around } = functions.entry((name, frame.file.as_deref())).or_default();
+        function.samples = function.samples.saturating_add(count);
+        for (one, count) in by_around {
+            add(around, one, count);
+        }
+        if count > *most {
+            (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
+            function.is_inlined = is_inlined;
+        }
+    }
+    let functions = functions.into_values().map(|Found { mut function, around, .. }| {
+        if let Some(((mark, thread), most)) = around.into_iter().max_by_key(|(_, count)| *count) {
+            (function.mark, function.thread) = (mark, thread.map(str::to_owned));
+            function.elsewhere = function.samples.saturating_sub(most);
+        }
+        function
+    });
+    let mut listed: Vec<HotFunction> = functions.filter(|function| is_listed(&function.frame)).collect();
+    sort_by_key(&mut listed, |function| Reverse(function.samples));
+    listed
 }
 
 fn add<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, samples: u64) {
@@ -176,15 +197,18 @@ impl Kind {
 }
 
 impl SampledStack {
-    /// The function to mark, as an index of a frame: the innermost of the first `count` frames that can be marked. If
-    /// it is inlined, it is the outermost one into which it is inlined, except `main`: a mark would change how the
-    /// compiler optimizes inlined functions, and would cost more than many of them.
-    fn to_mark(&self, samples: &Samples, count: usize, kinds: &[Kind]) -> Option<usize> {
-        let frames = self.walk(samples).take(count).filter_map(|(depth, _, frame)| Some((depth, frame?)));
-        let mut to_mark = frames.filter(|&(_, frame)| kinds[frame].can_be_marked).peekable();
-        let &(depth, innermost) = to_mark.peek()?;
-        let inlined = to_mark.take_while(|&(at, _)| at == depth).map(|(_, frame)| frame);
-        inlined.filter(|&frame| !kinds[frame].is_runtime).last().or(Some(innermost))
+    /// The function to mark, as an index of a frame, and whether it is inlined. It is the innermost one less deep than
+    /// `end` that can be marked and is not inlined, except `main`: a mark would change how the compiler optimizes
+    /// inlined functions, and would cost more than many of them. If there is none, it is the outermost inlined one.
+    fn to_mark(&self, samples: &Samples, end: usize, kinds: &[Kind]) -> Option<(usize, bool)> {
+        let frames = self.walk(samples).take_while(|&(depth, ..)| depth < end);
+        let frames = frames.filter_map(|(depth, at, frame)| Some((depth, frame?, at.frames.last() != Some(&frame?))));
+        let to_mark: Vec<_> = frames.filter(|&(_, frame, _)| kinds[frame].can_be_marked).collect();
+        let &(innermost, frame, is_inlined) = to_mark.first()?;
+        let mut functions = to_mark.iter().filter(|&&(_, frame, _)| !kinds[frame].is_runtime);
+        let not_inlined = functions.clone().find(|(.., is_inlined)| !is_inlined);
+        let found = not_inlined.or(functions.rfind(|(depth, ..)| *depth == innermost));
+        Some(found.map_or((frame, is_inlined), |&(_, frame, is_inlined)| (frame, is_inlined)))
     }
 
     /// The executed function, as an index of a frame.
@@ -277,6 +301,14 @@ mod tests {
         let in_load: &[Frame] = &[frame("{closure#0}", APP, 8), helper.clone(), load.clone()];
         let in_main: &[Frame] = &[helper, load, main.clone()];
         assert_eq!(functions(&[], &[(&[in_load], 5), (&[in_main, &[main]], 6)]), [("app::load".into(), 7, true, 11)]);
+    }
+
+    #[test]
+    fn a_sample_in_a_function_that_is_inlined_in_a_library_counts_for_its_caller_if_one_is_known() {
+        let in_library: &[Frame] = &[frame("app::helper", APP, 3), frame("core::iter::fold", STD, 4)];
+        let [load, main] = [frame("app::load", APP, 7), frame("app::main", APP, 40)];
+        let found = functions(&[], &[(&[in_library, &[load]], 5), (&[in_library, &[main]], 6)]);
+        assert_eq!(found, [("app::helper".into(), 3, true, 6), ("app::load".into(), 7, true, 5)]);
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl<'a> MarkedFunctions<'a> {
 }
 
 impl<'a> MarkKeys<'a> {
-    pub(super) fn new(marks: &'a [Mark]) -> Self {
+    pub(super) fn new(marks: impl IntoIterator<Item = &'a Mark>) -> Self {
         let mut keys = Self::default();
         for mark in marks {
             keys.add(mark);
