@@ -35,8 +35,8 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// A counter that takes no samples is refused, and so is one whose samples have another [layout](super::Layout) or clock
-    /// than the ring's. The kernel refuses a ring of another thread and CPU, and a counter whose page is mapped
+    /// A counter that takes no samples is refused, and so is one whose samples have another [layout](super::Layout) or
+    /// clock than the ring's. The kernel refuses a ring of another thread and CPU, and a counter whose page is mapped
     /// ([`Attr::user_reads`]; `perf_event_set_output` in `kernel/events/core.c`, linux 6.12). In a forked child, every
     /// call is an error.
     pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {

@@ -95,7 +95,7 @@ fn a_call_costs_few_instructions_more_while_it_is_sampled() {
     one(1);
     // The last one contains a call.
     let calls = [two as fn(u64) -> u64, skipped, skipped_around];
-    for (call, (name, most)) in calls.into_iter().zip([("call", 18), ("skipped call", 80), ("skipped caller", 280)]) {
+    for (call, (name, most)) in calls.into_iter().zip([("call", 12), ("skipped call", 80), ("skipped caller", 280)]) {
         let before = instructions_of_a_call(&counter, call);
         let mut while_sampled = 0;
         // Without a sample in these calls.

@@ -18,6 +18,6 @@ mod merged;
 
 pub(crate) use collector::{NO_MEMORY, Round, collect, disable, enable, round, snapshot_notes};
 pub(crate) use merged::samples;
-pub(crate) use notes::{SampledThread, TOO_DEEP, UNKNOWN};
+pub(crate) use notes::{SampledThread, TOO_DEEP, UNKNOWN, Watch};
 pub(crate) use threads::{attach, detach, set_wake};
 pub(crate) use wake::WakePipe;

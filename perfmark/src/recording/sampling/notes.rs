@@ -20,13 +20,8 @@ use crate::recording::cells::graph::{Graph, Node};
 
 /// A thread and its ring.
 #[derive(Debug)]
-#[repr(C)]
 pub(crate) struct SampledThread {
-    /// The head of the ring, in the ring's page; or `has_ring`, as long as the thread has not looked since it has a
-    /// ring. It is next to `seen`, so that one instruction loads both on arm64.
-    head: Cell<*const AtomicU64>,
-    /// The head at the last look.
-    seen: Cell<u64>,
+    watch: Watch,
     /// Whether the last note had no room.
     was_full: AtomicBool,
     /// The number of the thread's last call at the last note in a call. Sampled calls that were open then keep their
@@ -48,6 +43,51 @@ pub(crate) struct SampledThread {
     paths: OnceCell<Option<Graph>>,
     /// The cells of a thread that has ended, whose arena has the nodes.
     kept: OnceLock<Arc<ThreadCells>>,
+}
+
+/// Looks whether there was a sample: the one of the thread, and a copy in each plan, where it takes the fewest
+/// instructions.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Watch {
+    /// The head of the ring, in the ring's page; or `has_ring`, as long as the thread has not looked since it has a
+    /// ring; or a word that never moves. It is next to `seen`, so that one instruction loads both on arm64.
+    head: Cell<*const AtomicU64>,
+    /// The head at the last look.
+    seen: Cell<u64>,
+}
+
+impl Watch {
+    /// For calls that are sampled there, if anywhere.
+    pub(crate) fn of(sampled: Option<&SampledThread>) -> Self {
+        static NEVER_MOVES: AtomicU64 = AtomicU64::new(0);
+        let watch = Self { head: Cell::new(&raw const NEVER_MOVES), seen: Cell::new(0) };
+        if let Some(sampled) = sampled {
+            watch.update(sampled);
+        }
+        watch
+    }
+
+    /// The ring's head, if there was a sample since the last look. For the owning thread.
+    #[inline]
+    fn moved(&self) -> Option<u64> {
+        // SAFETY: static, in a `SampledThread`, or in the page of its `ring`, which is mapped as long as it lives. The
+        // recorder of a forked child, which has no ring, does not refer to this.
+        let head = unsafe { &*self.head.get() }.load(Relaxed);
+        (head != self.seen.get()).then_some(head)
+    }
+
+    /// Whether there was a sample since the last look.
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        self.moved().is_some()
+    }
+
+    /// Copies that of the thread.
+    pub(crate) fn update(&self, sampled: &SampledThread) {
+        self.head.set(sampled.watch.head.get());
+        self.seen.set(sampled.watch.seen.get());
+    }
 }
 
 #[derive(Debug)]
@@ -79,8 +119,7 @@ impl SampledThread {
     /// A thread without a ring. `older` is the number of its innermost open call, or 0.
     pub(crate) fn new(older: u64) -> Arc<Self> {
         let this = Arc::new(Self {
-            head: Cell::new(ptr::null()),
-            seen: Cell::new(0),
+            watch: Watch::of(None),
             was_full: AtomicBool::new(false),
             noted: Cell::new(0),
             older: Cell::new(older),
@@ -93,7 +132,7 @@ impl SampledThread {
             paths: OnceCell::new(),
             kept: OnceLock::new(),
         });
-        this.head.set(&raw const this.has_ring);
+        this.watch.head.set(&raw const this.has_ring);
         this
     }
 
@@ -164,10 +203,7 @@ impl SampledThread {
     /// The ring's head, if there was a sample since the last look. For the owning thread.
     #[inline]
     pub(crate) fn moved(&self) -> Option<u64> {
-        // SAFETY: in this, or in the page of `ring`, which is mapped as long as this lives. The recorder of a forked
-        // child, which has no ring, does not refer to this.
-        let head = unsafe { &*self.head.get() }.load(Relaxed);
-        (head != self.seen.get()).then_some(head)
+        self.watch.moved()
     }
 
     /// Notes that the samples before this head, which [`moved`](Self::moved) returned, belong to a call with this path.
@@ -176,13 +212,13 @@ impl SampledThread {
         // The ring was set before `has_ring` was.
         fence(Acquire);
         let Some((ring, notes)) = self.ring.get() else { return };
-        if ptr::eq(self.head.get(), &raw const self.has_ring)
+        if ptr::eq(self.watch.head.get(), &raw const self.has_ring)
             && let Some(ring_head) = ring.data_head()
         {
-            self.head.set(ring_head);
+            self.watch.head.set(ring_head);
             head = ring_head.load(Relaxed);
         }
-        self.seen.set(head);
+        self.watch.seen.set(head);
         let written = self.written.load(Relaxed);
         if written - self.read.load(Acquire) >= notes.len() as u64 {
             self.was_full.store(true, Relaxed);

@@ -11,6 +11,26 @@ use crate::snapshot::Samples;
 pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 pub(crate) const TOO_DEEP: *const Node = ptr::dangling();
 
+/// Looks for samples: there are none.
+#[derive(Debug)]
+pub(crate) struct Watch;
+
+#[expect(clippy::unused_self, reason = "as with the feature")]
+impl Watch {
+    pub(crate) fn of(_: Option<&SampledThread>) -> Self {
+        Self
+    }
+
+    #[inline]
+    pub(crate) fn has_moved(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn update(&self, sampled: &SampledThread) {
+        match *sampled {}
+    }
+}
+
 /// A thread that is sampled: there is none.
 #[derive(Debug)]
 pub(crate) enum SampledThread {}

@@ -4,37 +4,30 @@ use std::ptr;
 
 use crate::recording::cells::graph::{Known, Node};
 use crate::recording::cells::switched::CALLS;
-use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::stack::FrameRef;
 use crate::recording::recorder::thread::state::Recorder;
 use crate::recording::sampling::{SampledThread, TOO_DEEP, UNKNOWN};
 
-/// Whether there was a sample since the last look. For calls of this set.
+/// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this plan.
 #[inline]
-pub(crate) fn has_moved(set: &EventSet) -> bool {
-    set.sampled().is_some_and(|sampled| sampled.moved().is_some())
-}
-
-/// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this set.
-#[inline]
-pub(crate) fn look(set: &EventSet, recorder: &Recorder) {
-    if let Some(sampled) = set.sampled()
-        && let Some(head) = sampled.moved()
-    {
-        note(sampled, head, recorder);
+pub(crate) fn look(plan: &Plan, recorder: &Recorder) {
+    if let Some(sampled) = plan.set().sampled() {
+        look_now(sampled, recorder);
+        plan.watch.update(sampled);
     }
 }
 
-/// Notes that a call of this set begins without a frame: the samples after the last look are not known to be in the
+/// Notes that a call of this plan begins without a frame: the samples after the last look are not known to be in the
 /// innermost call that has one.
-pub(crate) fn begin_too_deep(set: &EventSet, recorder: &Recorder) {
-    look(set, recorder);
-    if let (Some(sampled), Some(innermost)) = (set.sampled(), recorder.stack.innermost()) {
+pub(crate) fn begin_too_deep(plan: &Plan, recorder: &Recorder) {
+    look(plan, recorder);
+    if let (Some(sampled), Some(innermost)) = (plan.set().sampled(), recorder.stack.innermost()) {
         sampled.begin_too_deep(innermost.number());
     }
 }
 
-/// As [`look`], for a thread that calls no mark now.
+/// As [`look`], for any call.
 pub(crate) fn look_now(sampled: &SampledThread, recorder: &Recorder) {
     if let Some(head) = sampled.moved() {
         note(sampled, head, recorder);

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
 
-use super::look::has_moved;
 use super::reached::reach;
 use super::slow;
 use crate::recording::cells::histogram::add;
@@ -51,28 +50,28 @@ pub(crate) const SAMPLED: Hooks =
     Hooks { begin: begin_sampled, end_leaf: end_leaf_sampled, end: end_sampled, close: close_sampled };
 
 fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if has_moved(plan.set()) {
+    if plan.watch.has_moved() {
         return slow::begin_after_sample(plan, recorder);
     }
     plan.base_hooks().begin(recorder)
 }
 
 fn end_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    if has_moved(plan.set()) {
+    if plan.watch.has_moved() {
         return slow::end(plan, frame, recorder);
     }
     plan.base_hooks().end_leaf(frame, recorder);
 }
 
 fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    if has_moved(plan.set()) {
+    if plan.watch.has_moved() {
         return slow::end(plan, frame, recorder);
     }
     plan.base_hooks().end(frame, recorder);
 }
 
 fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
-    !has_moved(plan.set()) && plan.base_hooks().close(frame, recorder)
+    !plan.watch.has_moved() && plan.base_hooks().close(frame, recorder)
 }
 
 /// The hooks of a mark's measured calls.
@@ -252,7 +251,7 @@ pub(crate) fn skipped_hooks(is_polled: bool) -> Hooks {
 }
 
 fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if has_moved(plan.set()) {
+    if plan.watch.has_moved() {
         return slow::begin_after_sample(plan, recorder);
     }
     let stack = &recorder.stack;
@@ -271,7 +270,7 @@ fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
 }
 
 fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    if has_moved(plan.set()) {
+    if plan.watch.has_moved() {
         return slow::end(plan, frame, recorder);
     }
     if frame.number() != recorder.stack.serial.get() {

@@ -37,7 +37,7 @@ fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
 pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let set = plan.set();
     let entered = set.emulated_counts();
-    look(set, &recorder);
+    look(plan, &recorder);
     let Some(frame) = recorder.stack.next_for(set.len()) else { return begin_on_full_stack(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = recorder.stack.open(frame, plan, open_before);
@@ -68,7 +68,7 @@ pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[cold]
 #[inline(never)]
 pub(crate) fn begin_after_sample(plan: &Plan, recorder: HeldRecorder) -> Token {
-    look(plan.set(), &recorder);
+    look(plan, &recorder);
     plan.base_hooks().begin(recorder)
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token 
     if recorder.stack.next_for(plan.set().len()).is_some() {
         return plan.base_hooks().begin(recorder);
     }
-    begin_too_deep(plan.set(), &recorder);
+    begin_too_deep(plan, &recorder);
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
     let is_skipped = plan.is_of_skipped();
@@ -359,7 +359,7 @@ pub(crate) fn close(
     mut add: impl FnMut(SetEvent<'_>, Option<EventCost>),
 ) {
     let (set, below, tracks_overhead) = (plan.set(), frame.below(), recorder.tracks_overhead.get());
-    look(set, recorder);
+    look(plan, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     let skipped = recorder.skipped_inside(frame);
     let is_in_burst = recorder.end_thinned(plan, frame);
@@ -450,7 +450,7 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     }
     // Samples belong to the call that is the innermost one until now.
     if let Some(innermost) = stack.innermost() {
-        look(innermost.plan().set(), recorder);
+        look(innermost.plan(), recorder);
     }
     let mut switched = cells.switched.lock();
     for frame in stack.above(found) {

@@ -15,6 +15,7 @@ use crate::recording::cells::graph::Node;
 use crate::recording::cells::histogram::Span;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Overhead};
 use crate::recording::mark::mark_settings::Variant;
+use crate::recording::sampling::Watch;
 use crate::settings::recording::settings;
 
 /// Begins a call and releases the recorder. Here and below, BINDING must hold for the hook and the plan.
@@ -85,6 +86,10 @@ pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
 #[repr(C)]
 pub(crate) struct Plan {
     hooks: Cell<Hooks>,
+    /// Those of its event set, without options.
+    base_hooks: Cell<Hooks>,
+    /// Looks whether there was a sample, if calls are sampled.
+    pub(crate) watch: Watch,
     /// Begins a call that is measured, while the hook in `hooks` may skip it.
     begin_measured: Cell<Begin>,
     set: *const EventSet,
@@ -140,6 +145,8 @@ impl Plan {
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
             hooks: Cell::new(set.base_hooks()),
+            base_hooks: Cell::new(set.base_hooks()),
+            watch: Watch::of(set.sampled()),
             begin_measured: Cell::new(set.base_hooks().begin),
             set,
             event_cells,
@@ -160,6 +167,7 @@ impl Plan {
     /// BINDING holds for the hooks and this plan.
     pub(crate) unsafe fn bind(&self, measured: Hooks, begin: Begin) {
         self.hooks.set(Hooks { begin, ..measured });
+        self.base_hooks.set(self.set().base_hooks());
         self.begin_measured.set(measured.begin);
     }
 
@@ -179,7 +187,7 @@ impl Plan {
     /// Those of its event set, without options.
     #[inline]
     pub(crate) fn base_hooks(&self) -> BoundHooks<'_> {
-        BoundHooks { plan: self, hooks: self.set().base_hooks() }
+        BoundHooks { plan: self, hooks: self.base_hooks.get() }
     }
 
     /// The same, or those that first look for samples.
