@@ -71,8 +71,9 @@ that case, and perfmark prints where.
 
 With --emulate, the program runs in QEMU's user-mode emulator (Debian's package qemu-user, 7.2 or later), which counts \
 the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which compiles QEMU's plugin. \
-Chapter `gate` of the guide says what it counts, and how much longer the program takes. 125 if the emulator is missing \
-or does not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
+Chapter `gate` of the guide says what it counts, and how much longer the program takes. Ctrl-C ends the program \
+without a report, unless the program handles it: set PERFMARK_DUMP_INTERVAL=1. 125 if the emulator is missing or does \
+not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
 
 With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is empty, and \
 their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \
@@ -129,8 +130,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     command.args(given);
     directory.set_on(&mut command);
     arguments.set_on(&mut command);
-    // Other systems refuse it.
-    if cfg!(any(target_os = "linux", target_os = "android")) && env::var_os("PERFMARK_ON_SIGINT").is_none() {
+    // Other systems refuse it. QEMU 7.2 calls handlers with a stack that is not aligned, and ends a forked process that
+    // starts a thread if several threads ran at the fork, such as the one that the setting starts.
+    let is_supported = cfg!(any(target_os = "linux", target_os = "android")) && emulator.is_none();
+    if is_supported && env::var_os("PERFMARK_ON_SIGINT").is_none() {
         command.env("PERFMARK_ON_SIGINT", "report");
     }
     let (pid, status) = match run_to_end(&mut command) {

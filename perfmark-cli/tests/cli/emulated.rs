@@ -37,6 +37,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+    ("sigint_ends_an_emulated_program_without_a_report", sigint_ends_it_without_a_report),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
 
@@ -340,11 +341,15 @@ pub(super) fn run(scenario: &str) -> ExitCode {
             }
             // SAFETY: this is the only thread, and the numbers are of this process and its child.
             let child = unsafe { libc::fork() };
-            call_loops();
+            thread::spawn(call_loops).join().expect("ended");
             if child != 0 {
                 // SAFETY: as above.
                 unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
             }
+        }
+        "sigint" => {
+            // SAFETY: it ends this process.
+            unsafe { libc::raise(libc::SIGINT) };
         }
         "starts a program" => {
             let mut program = Command::new(env::current_exe().expect("known"));
@@ -585,6 +590,13 @@ fn a_started_program_says_why() {
     assert_code(&output, 0);
     let why = "no plugin of perfmark counts in this process";
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
+}
+
+fn sigint_ends_it_without_a_report() {
+    let folder = Folder::new("cli-emulated-sigint");
+    let output = running(&folder, &["--emulate"], "emulated: sigint").output().expect("started");
+    assert_code(&output, 128 + libc::SIGINT);
+    assert_contains(text(&output.stderr), &["left no report: signal 2 ended it; set PERFMARK_DUMP_INTERVAL=1"]);
 }
 
 fn a_signal_before_the_program_leaves_no_directory() {
