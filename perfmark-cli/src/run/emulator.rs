@@ -22,6 +22,11 @@ const PLUGIN: &str = include_str!("emulator_plugin.c");
 /// The exit status by which the plugin shows that the emulator has loaded it.
 const TRIAL_STATUS: i32 = 42;
 
+/// The code for a program that executes an instruction that its processor lacks: 128 plus the number of SIGILL.
+pub(super) const SIGILL_CODE: u8 = 132;
+pub(super) const LACKS_INSTRUCTION: &str = "the emulated processor may lack an instruction, such as one of AVX-512; \
+                                            build the program without `-C target-cpu=native`";
+
 /// An emulator that can run the program.
 pub(super) struct Emulator {
     /// `qemu-x86_64`, and its name and version for reports.

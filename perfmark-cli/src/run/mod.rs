@@ -19,7 +19,7 @@ use perfmark::{Filter, Format, Snapshot};
 
 pub(crate) use self::directory::private;
 use self::directory::{Directory, running_with};
-use self::emulator::Emulator;
+use self::emulator::{Emulator, LACKS_INSTRUCTION, SIGILL_CODE};
 use self::once::run_once;
 pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             if running.is_empty() {
                 directory.end();
                 if count == 0 {
-                    say(&nothing_left(Path::new(program), status));
+                    say(&nothing_left(Path::new(program), status, emulator.is_some()));
                 }
             }
             code.into()
@@ -180,7 +180,10 @@ pub(crate) fn report_of(
     let mut command = command.unwrap_or_else(|| Command::new(program));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     settings(&mut command);
-    run_once(command).map_err(|(why, _)| format!("{}: {why}", program.display()))
+    run_once(command).map_err(|(why, code)| {
+        let hint = if emulates && code == SIGILL_CODE { format!("; {LACKS_INSTRUCTION}") } else { String::new() };
+        format!("{}: {why}{hint}", program.display())
+    })
 }
 
 /// Compares the program with another one.
@@ -248,8 +251,11 @@ fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destin
     }
 }
 
-fn nothing_left(program: &Path, status: ExitStatus) -> String {
+fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     let program = program.display();
+    if emulates && status.code().is_none() && code(status) == SIGILL_CODE {
+        return format!("{program} left no report: signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}");
+    }
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return format!(

@@ -37,7 +37,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
-    ("sigint_ends_an_emulated_program_without_a_report", sigint_ends_it_without_a_report),
+    ("a_signal_that_ends_an_emulated_program_is_named_with_the_remedy", a_signal_that_ends_it_is_named),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
 
@@ -347,9 +347,9 @@ pub(super) fn run(scenario: &str) -> ExitCode {
                 unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
             }
         }
-        "sigint" => {
+        "sigint" | "sigill" => {
             // SAFETY: it ends this process.
-            unsafe { libc::raise(libc::SIGINT) };
+            unsafe { libc::raise(if scenario == "sigint" { libc::SIGINT } else { libc::SIGILL }) };
         }
         "starts a program" => {
             let mut program = Command::new(env::current_exe().expect("known"));
@@ -592,11 +592,16 @@ fn a_started_program_says_why() {
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
 }
 
-fn sigint_ends_it_without_a_report() {
-    let folder = Folder::new("cli-emulated-sigint");
-    let output = running(&folder, &["--emulate"], "emulated: sigint").output().expect("started");
-    assert_code(&output, 128 + libc::SIGINT);
-    assert_contains(text(&output.stderr), &["left no report: signal 2 ended it; set PERFMARK_DUMP_INTERVAL=1"]);
+fn a_signal_that_ends_it_is_named() {
+    let folder = Folder::new("cli-emulated-end");
+    for (scenario, signal, why) in [
+        ("sigint", libc::SIGINT, "signal 2 ended it; set PERFMARK_DUMP_INTERVAL=1"),
+        ("sigill", libc::SIGILL, "signal 4 (SIGILL) ended it; the emulated processor may lack an instruction"),
+    ] {
+        let output = running(&folder, &["--emulate"], &format!("emulated: {scenario}")).output().expect("started");
+        assert_code(&output, 128 + signal);
+        assert_contains(text(&output.stderr), &[why]);
+    }
 }
 
 fn a_signal_before_the_program_leaves_no_directory() {

@@ -21,8 +21,10 @@ pub(super) const TESTS: &[(&str, fn())] = &[
 ];
 
 /// Those that need QEMU's user-mode emulator.
-pub(super) const IN_EMULATOR: &[(&str, fn())] =
-    &[("one_percent_more_instructions_in_a_real_program_fail_the_gate", one_percent_more_in_a_real_program_fails)];
+pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
+    ("one_percent_more_instructions_in_a_real_program_fail_the_gate", one_percent_more_in_a_real_program_fails),
+    ("a_gate_on_a_program_for_another_processor_says_so", a_program_for_another_processor_is_an_error),
+];
 
 /// A program that leaves this report, as a marked one does, without the time that perfmark takes to build.
 const PROGRAM: &str = r#"
@@ -271,6 +273,18 @@ fn counts_of_different_origin_are_refused() {
     repository.check(&baseline, 2, &["of head counted by QEMU 8.0.0", "save the baseline again"]);
     repository.folder.report("base.json", &counted);
     repository.check(&baseline, 0, &["base and head: instructions: counted by QEMU 8.0.0"]);
+}
+
+fn a_program_for_another_processor_is_an_error() {
+    let repository = Repository::new("processor");
+    let program = r#"fn main() {
+    let this = std::process::id().to_string();
+    _ = std::process::Command::new("kill").args(["-ILL", &this]).status();
+}
+"#;
+    repository.folder.file("src/main.rs", program);
+    let why = ["head: ", "signal: 4", "nothing was compared; the emulated processor may lack an instruction"];
+    repository.check(&["--base", "HEAD", "--emulate"], 2, &why);
 }
 
 /// Builds perfmark twice, which takes minutes.
