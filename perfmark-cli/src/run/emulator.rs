@@ -27,6 +27,10 @@ pub(super) const SIGILL_CODE: u8 = 132;
 pub(super) const LACKS_INSTRUCTION: &str = "the emulated processor may lack an instruction, such as one of AVX-512; \
                                             build the program without `-C target-cpu=native`";
 
+const INSTALL: &str = "install QEMU 7.2 or later with plugins: on Debian 12, `apt install qemu-user`; packages of \
+                       other distributions may have no plugins, so use a container of Debian 12 there (chapter `gate` \
+                       of the guide)";
+
 /// An emulator that can run the program.
 pub(super) struct Emulator {
     /// `qemu-x86_64`, and its name and version for reports.
@@ -55,12 +59,7 @@ impl Emulator {
                        pass its interpreter and the script";
             return Err((format!("{}: {why}", program.display()), NOT_EXECUTABLE));
         };
-        let path = find(OsStr::new(name)).map_err(|error| {
-            refuse(format!(
-                "--emulate: {name}, which is needed, in PATH: {error}; install QEMU's user-mode emulator (Debian, \
-                 Ubuntu: `apt install qemu-user`)"
-            ))
-        })?;
+        let path = find(OsStr::new(name)).map_err(|error| refuse(format!("--emulate: {name}: {error}; {INSTALL}")))?;
         let version = output(Command::new(&path).arg("--version"))?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
         let version = version.split_whitespace().skip_while(|&word| word != "version").nth(1).unwrap_or("");
@@ -95,8 +94,8 @@ impl Emulator {
         }
         let (path, status, said) = (self.path.display(), answered.status, text(&answered.stderr));
         Err(refuse(format!(
-            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; use QEMU 7.2 or later, built \
-             with plugins and linked dynamically; if {} does not allow programs (noexec), set TMPDIR",
+            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; {INSTALL}; if {} does not \
+             allow programs (noexec), set TMPDIR",
             self.name,
             env::temp_dir().display()
         )))
@@ -155,8 +154,9 @@ fn find(name: &OsStr) -> io::Result<PathBuf> {
         return fs::metadata(path).and_then(|file| executable(&file)).map(|()| path.into());
     }
     let paths = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file());
-    found.ok_or_else(|| ErrorKind::NotFound.into())
+    let is_program = |file: &PathBuf| fs::metadata(file).is_ok_and(|file| file.is_file() && executable(&file).is_ok());
+    let found = env::split_paths(&paths).map(|folder| folder.join(name)).find(is_program);
+    found.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "not found in PATH"))
 }
 
 fn executable(file: &Metadata) -> io::Result<()> {

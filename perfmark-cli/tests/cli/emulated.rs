@@ -633,10 +633,14 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     };
     let emulator = format!("qemu-{}", env::consts::ARCH);
     let path = env::var("PATH").expect("set");
-    refused("", &this_program(), 125, &[&emulator, "apt install qemu-user"]);
+    let install = "on Debian 12, `apt install qemu-user`; packages of other distributions may have no plugins";
+    refused("", &this_program(), 125, &[&format!("{emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
+    refused(&path, "no-such-program", 127, &["no-such-program: not found in PATH"]);
+    fs::write(folder.0.join(&emulator), "not executable").expect("written");
+    refused(folder.0.to_str().expect("UTF-8"), &this_program(), 125, &["not found in PATH"]);
     refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);
     file(&emulator, "#!/bin/sh\necho \"$0: version 7.2.0\"\necho 'unknown option' >&2\n");
     let path = format!("{}:{path}", folder.0.display());
-    refused(&path, &this_program(), 125, &["(QEMU 7.2.0) does not load perfmark's plugin", "unknown option"]);
+    refused(&path, &this_program(), 125, &["(QEMU 7.2.0) does not load perfmark's plugin", "unknown option", install]);
 }
