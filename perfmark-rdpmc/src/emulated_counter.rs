@@ -94,8 +94,8 @@ impl EmulatedCounter {
             .ok_or_else(|| {
                 Error::refused(
                     event.to_string(),
-                    "no plugin of perfmark counts in this process; start it by `perfmark run --emulate` (programs that \
-                     an emulated program starts run outside the emulator)",
+                    "no plugin of perfmark counts in this process, because an emulated program started it or became it \
+                     by exec, or because `perfmark run --emulate` did not start it",
                 )
             })?;
         let counter = Self { page, event: index, this_thread: PhantomData };

@@ -77,6 +77,8 @@ pub(crate) struct Compared {
     pub(crate) notes: Vec<String>,
     /// Why no gate can rely on the values: a side measured almost nothing.
     pub(crate) lack: Option<String>,
+    /// Whether an emulator counted it on both sides.
+    pub(crate) is_emulated: bool,
 }
 
 impl Compared {
@@ -322,7 +324,8 @@ impl Compared {
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
         let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
-        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack }
+        let is_emulated = [0, 1].iter().all(|&side| about(side).is_some_and(|event| event.read == Read::Emulated));
+        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack, is_emulated }
     }
 }
 

@@ -165,6 +165,16 @@ fn a_gate_with_nothing_to_judge_is_undecided() {
     repository.commit();
     counted("new", Read::Emulated, "counted by QEMU 7.2.22");
     repository.check(&["--base", "HEAD"], 3, &["nothing to judge: no mark that both sides called records it"]);
+    // The program started another one, which called the mark 20 times.
+    let mut outside = report(&[]);
+    let mut started = mark("old", vec![values(EVENT, &[1_000])]);
+    (started.calls, started.values[0].unmeasured) = (21, 20);
+    outside.marks.push(started);
+    (outside.events[0].read, outside.events[0].reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
+    repository.set_report(&outside);
+    repository.commit();
+    let why = "old (base measured only 1 of 21 calls): calls in programs that an emulated one starts are not counted";
+    repository.check(&["--base", "HEAD"], 3, &["no mark can be judged", why]);
     let mut none = snapshot(vec![mark("old", vec![values("time", &[1_000; 20])])]);
     none.events[0].name = "time".into();
     let mut event = report(&[]).events[0].clone();
