@@ -394,7 +394,9 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: 
                 continue;
             }
             let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
-            wrap(out, &format!("{how}: {}{why}", names.join(", ")), 0, columns);
+            let has_time = read == Read::Emulated && snapshot.events.iter().any(|event| event.unit == Unit::Ns);
+            let of_time = if has_time { "; time is that of the emulator" } else { "" };
+            wrap(out, &format!("{how}: {}{why}{of_time}", names.join(", ")), 0, columns);
         }
     }
 }
