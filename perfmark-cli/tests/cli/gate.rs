@@ -208,6 +208,10 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&head, &["head: ", "exit status: 7"]);
     repository.folder.file("src/main.rs", "fn main() {}");
     check(&head, &["head recorded no call of a mark; put #[perfmark] on a function"]);
+    let mut command = perfmark(&["gate", "--base", "HEAD"]);
+    let output = repository.settings(command.args(GATE)).env("PERFMARK", "off").output().expect("started");
+    assert_code(&output, 2);
+    assert_contains(text(&output.stderr), &["head recorded no call of a mark, because PERFMARK=off is set"]);
     repository.folder.file("src/main.rs", "fn main() { let n: u8 = \"text\"; }");
     check(&head, &["error[E0308]", "head: cargo build: exit status: 101"]);
     repository.commit();
