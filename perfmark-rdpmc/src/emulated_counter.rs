@@ -18,7 +18,7 @@ use crate::sys::{EMULATED_EVENTS, EmulatedPage};
 /// each instruction of the thread, and a difference of two readings by the same code is the same in each run. A reading
 /// takes one load. These events are counted:
 ///
-/// - `instructions`: one with a `rep` prefix counts once for each element, unlike on a PMU.
+/// - `instructions`: one with a `rep` prefix counts once for each element and once more, unlike on a PMU.
 /// - `branches`: jumps, taken or not, calls and returns.
 /// - `L1-dcache-loads` and `L1-dcache-stores`: the emulator's accesses to memory. An access of more than 8 bytes may
 ///   count once for each 8 bytes, which depends on QEMU's version; an atomic one counts as a load and a store.
@@ -94,8 +94,8 @@ impl EmulatedCounter {
             .ok_or_else(|| {
                 Error::refused(
                     event.to_string(),
-                    "no plugin of perfmark counts in this process; start it by `perfmark run --emulate` (programs that \
-                     an emulated program starts run outside the emulator)",
+                    "no plugin of perfmark counts in this process, because an emulated program started it or became it \
+                     by exec, or because `perfmark run --emulate` did not start it",
                 )
             })?;
         let counter = Self { page, event: index, this_thread: PhantomData };

@@ -77,6 +77,8 @@ pub(crate) struct Compared {
     pub(crate) notes: Vec<String>,
     /// Why no gate can rely on the values: a side measured almost nothing.
     pub(crate) lack: Option<String>,
+    /// Whether an emulator counted it on both sides.
+    pub(crate) is_emulated: bool,
 }
 
 impl Compared {
@@ -303,12 +305,15 @@ impl Compared {
         let mut is_comparable = true;
         if let (Some(base), Some(head)) = (about(0), about(1)) {
             let is_read_alike = base.read == head.read || !is_measured;
+            // Time in an emulator is that of the emulator.
+            let of_emulator = known.each_ref().map(|of| of.values().any(|event| event.read == Read::Emulated));
+            let is_time_alike = base.unit != Unit::Ns || of_emulator[0] == of_emulator[1] || !is_measured;
             if base.unit != head.unit {
                 is_comparable = false;
                 notes.push("not compared: base and head count it in different units".into());
-            } else if !is_read_alike && [base.read, head.read].contains(&Read::Emulated) {
+            } else if !is_time_alike || !is_read_alike && [base.read, head.read].contains(&Read::Emulated) {
                 is_comparable = false;
-                notes.push("not compared: an emulator counted it in one of base and head only".into());
+                notes.push("not compared: only one of base and head is of an emulator".into());
             } else if !is_read_alike {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
@@ -322,7 +327,8 @@ impl Compared {
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
         let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
-        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack }
+        let is_emulated = [0, 1].iter().all(|&side| about(side).is_some_and(|event| event.read == Read::Emulated));
+        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack, is_emulated }
     }
 }
 

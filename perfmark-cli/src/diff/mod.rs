@@ -107,8 +107,10 @@ limit of a time is refused, unless the runs are paired. A run of the head that i
 base that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
 measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls that \
 should have been measured. Marks that one side does not have or never called, and marks with fewer than 10 calls if \
-the event is a time and there is one run, are listed and pass. A gate cannot be judged if no mark can be, or, \
-on time or cycles, with fewer than three runs on a side. It fails if no mark that both sides called has the event.
+the event is a time and there is one run, are listed and pass. So do marks of which an emulator counted almost no \
+call, because programs that an emulated one starts run outside the emulator. A gate cannot be judged if no mark can \
+be, or, on time or cycles, with fewer than three runs on a side. It fails if no mark that both sides called has the \
+event.
 
   --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
 calls was measured in any of its events. Calls that `every` skipped, or that a panic or a drop ended, do not \

@@ -164,7 +164,7 @@ impl Arguments {
         for _ in 0..self.times {
             // First, because what prevents its report may prevent that of the base, too.
             let report = self.report_of(&head, &head, &counting).map_err(|why| format!("head: {why}"))?;
-            runs[1].push(marked(report).ok_or_else(|| format!("head {UNMARKED}{REMEDY}"))?);
+            runs[1].push(marked(report).ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?);
             if let Some((_, program)) = &base {
                 let name = &files[0];
                 let report = self.report_of(program, &head, &counting).map_err(|why| format!("base {name}: {why}"))?;
@@ -267,7 +267,7 @@ impl Arguments {
             let project = Project::of(&manifest()?)?;
             self.build.check(&project)?;
             let head = self.head(&project)?;
-            marked(self.report_of(&head, &head, counting)?).ok_or_else(|| format!("head {UNMARKED}{REMEDY}"))
+            marked(self.report_of(&head, &head, counting)?).ok_or_else(|| format!("head {UNMARKED}{}", remedy()))
         };
         let name = match place {
             Place::File(file) => {
@@ -299,8 +299,16 @@ enum Before {
 }
 
 const UNMARKED: &str = "recorded no call of a mark";
-const REMEDY: &str = "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by \
-                      default (--features)";
+
+fn remedy() -> &'static str {
+    match env::var("PERFMARK") {
+        Ok(value) if value == "off" => ", because PERFMARK=off is set; unset it",
+        _ => {
+            "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by default \
+             (--features)"
+        }
+    }
+}
 
 /// The report, if a marked function was called.
 fn marked(report: Option<Snapshot>) -> Option<Snapshot> {

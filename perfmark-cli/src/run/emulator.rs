@@ -22,6 +22,15 @@ const PLUGIN: &str = include_str!("emulator_plugin.c");
 /// The exit status by which the plugin shows that the emulator has loaded it.
 const TRIAL_STATUS: i32 = 42;
 
+/// The code for a program that executes an instruction that its processor lacks: 128 plus the number of SIGILL.
+pub(super) const SIGILL_CODE: u8 = 132;
+pub(super) const LACKS_INSTRUCTION: &str = "the emulated processor may lack an instruction, such as one of AVX-512; \
+                                            build the program without `-C target-cpu=native`";
+
+const INSTALL: &str = "install QEMU 7.2 or later with plugins: on Debian 12, `apt install qemu-user`; packages of \
+                       other distributions may have no plugins, so use a container of Debian 12 there (chapter `gate` \
+                       of the guide)";
+
 /// An emulator that can run the program.
 pub(super) struct Emulator {
     /// `qemu-x86_64`, and its name and version for reports.
@@ -50,12 +59,7 @@ impl Emulator {
                        pass its interpreter and the script";
             return Err((format!("{}: {why}", program.display()), NOT_EXECUTABLE));
         };
-        let path = find(OsStr::new(name)).map_err(|error| {
-            refuse(format!(
-                "--emulate: {name}, which is needed, in PATH: {error}; install QEMU's user-mode emulator (Debian, \
-                 Ubuntu: `apt install qemu-user`)"
-            ))
-        })?;
+        let path = find(OsStr::new(name)).map_err(|error| refuse(format!("--emulate: {name}: {error}; {INSTALL}")))?;
         let version = output(Command::new(&path).arg("--version"))?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
         let version = version.split_whitespace().skip_while(|&word| word != "version").nth(1).unwrap_or("");
@@ -90,8 +94,8 @@ impl Emulator {
         }
         let (path, status, said) = (self.path.display(), answered.status, text(&answered.stderr));
         Err(refuse(format!(
-            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; use QEMU 7.2 or later, built \
-             with plugins and linked dynamically; if {} does not allow programs (noexec), set TMPDIR",
+            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; {INSTALL}; if {} does not \
+             allow programs (noexec), set TMPDIR",
             self.name,
             env::temp_dir().display()
         )))
@@ -109,17 +113,12 @@ impl Emulator {
     }
 }
 
-/// Lets the processes that this one starts have the same addresses in each run.
+/// Lets the processes that this one starts have the same addresses in each run. With QEMU 7.2, that is so even if the
+/// call is refused, as by Docker's default profile.
 #[cfg(target_os = "linux")]
 fn keep_addresses() {
     // SAFETY: changes a property of this process, which its children inherit.
-    if unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } < 0 {
-        let error = io::Error::last_os_error();
-        crate::output::say(&format!(
-            "--emulate: personality(ADDR_NO_RANDOMIZE): {error}; addresses differ between runs, and so may counts that \
-             depend on them; allow this system call"
-        ));
-    }
+    unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
 }
 
 /// The emulator for the program with this ELF header.
@@ -150,8 +149,9 @@ fn find(name: &OsStr) -> io::Result<PathBuf> {
         return fs::metadata(path).and_then(|file| executable(&file)).map(|()| path.into());
     }
     let paths = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&paths).map(|folder| folder.join(name)).find(|file| file.is_file());
-    found.ok_or_else(|| ErrorKind::NotFound.into())
+    let is_program = |file: &PathBuf| fs::metadata(file).is_ok_and(|file| file.is_file() && executable(&file).is_ok());
+    let found = env::split_paths(&paths).map(|folder| folder.join(name)).find(is_program);
+    found.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "not found in PATH"))
 }
 
 fn executable(file: &Metadata) -> io::Result<()> {

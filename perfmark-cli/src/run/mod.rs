@@ -19,7 +19,7 @@ use perfmark::{Filter, Format, Snapshot};
 
 pub(crate) use self::directory::private;
 use self::directory::{Directory, running_with};
-use self::emulator::Emulator;
+use self::emulator::{Emulator, LACKS_INSTRUCTION, SIGILL_CODE};
 use self::once::run_once;
 pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
@@ -69,10 +69,11 @@ exist, 126 if it cannot be executed, 2 if an argument of perfmark is wrong. 125 
 program ran, or if a report could not be read or written and the program's status was 0. The reports are kept in \
 that case, and perfmark prints where.
 
-With --emulate, the program runs in QEMU's user-mode emulator (Debian's package qemu-user, 7.2 or later), which counts \
-the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which compiles QEMU's plugin. \
-Chapter `gate` of the guide says what it counts, and how much longer the program takes. 125 if the emulator is missing \
-or does not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
+With --emulate, the program runs in QEMU's user-mode emulator (7.2 or later with plugins, such as Debian 12's package \
+qemu-user), which counts the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which \
+compiles QEMU's plugin. Chapter `gate` of the guide says what it counts, and how much longer the program takes. Ctrl-C \
+ends the program without a report, unless the program handles it: set PERFMARK_DUMP_INTERVAL=1. 125 if the emulator \
+is missing or does not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
 
 With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is empty, and \
 their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \
@@ -129,8 +130,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     command.args(given);
     directory.set_on(&mut command);
     arguments.set_on(&mut command);
-    // Other systems refuse it.
-    if cfg!(any(target_os = "linux", target_os = "android")) && env::var_os("PERFMARK_ON_SIGINT").is_none() {
+    // Other systems refuse it. QEMU 7.2 calls handlers with a stack that is not aligned, and ends a forked process that
+    // starts a thread if several threads ran at the fork, such as the one that the setting starts.
+    let is_supported = cfg!(any(target_os = "linux", target_os = "android")) && emulator.is_none();
+    if is_supported && env::var_os("PERFMARK_ON_SIGINT").is_none() {
         command.env("PERFMARK_ON_SIGINT", "report");
     }
     let (pid, status) = match run_to_end(&mut command) {
@@ -156,7 +159,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             if running.is_empty() {
                 directory.end();
                 if count == 0 {
-                    say(&nothing_left(Path::new(program), status));
+                    say(&nothing_left(Path::new(program), status, emulator.is_some()));
                 }
             }
             code.into()
@@ -177,7 +180,10 @@ pub(crate) fn report_of(
     let mut command = command.unwrap_or_else(|| Command::new(program));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     settings(&mut command);
-    run_once(command).map_err(|(why, _)| format!("{}: {why}", program.display()))
+    run_once(command).map_err(|(why, code)| {
+        let hint = if emulates && code == SIGILL_CODE { format!("; {LACKS_INSTRUCTION}") } else { String::new() };
+        format!("{}: {why}{hint}", program.display())
+    })
 }
 
 /// Compares the program with another one.
@@ -245,8 +251,11 @@ fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destin
     }
 }
 
-fn nothing_left(program: &Path, status: ExitStatus) -> String {
+fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     let program = program.display();
+    if emulates && status.code().is_none() && code(status) == SIGILL_CODE {
+        return format!("{program} left no report: signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}");
+    }
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return format!(

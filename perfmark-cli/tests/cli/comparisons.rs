@@ -13,6 +13,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
+    ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
 ];
 
@@ -146,6 +147,24 @@ fn report_and_diff_have_the_same_quantile() {
     let (shown, event) = (&printed["marks"][0]["values"]["time"]["p50"], &compared["marks"][0]["events"][0]);
     assert_eq!(shown.as_u64(), median);
     assert_eq!((event["statistic"].as_str(), event["base"].as_f64()), (Some("p50"), shown.as_f64()));
+}
+
+fn values_of_an_emulator_are_not_compared_with_others() {
+    let folder = Folder::new("cli-emulator");
+    let counts = vec![values("instructions", &[1_000; 20]), values("time", &[1_000; 20])];
+    let mut report = snapshot(vec![mark("parse", counts)]);
+    let base = folder.report("base", &report);
+    (report.events[0].read, report.events[0].reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
+    assert_contains(&Report::new(&report).to_string(), &["counted by QEMU 7.2.22; time is that of the emulator"]);
+    let head = folder.report("head", &report);
+    for event in ["instructions", "time"] {
+        let gate = format!("{event}:5%");
+        let printed = stdout(&["diff", &base, &head, "--allow-few-runs", "--fail-on", &gate], 1);
+        let why =
+            format!("parse: {event} cannot be judged (gate {gate}): not compared: only one of base and head is of");
+        assert_contains(&printed, &[&why]);
+        stdout(&["diff", &head, &head, "--allow-few-runs", "--fail-on", &gate], 0);
+    }
 }
 
 fn what_cannot_be_compared_is_reported() {

@@ -37,6 +37,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+    ("a_signal_that_ends_an_emulated_program_is_named_with_the_remedy", a_signal_that_ends_it_is_named),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
 
@@ -358,11 +359,15 @@ pub(super) fn run(scenario: &str) -> ExitCode {
             }
             // SAFETY: this is the only thread, and the numbers are of this process and its child.
             let child = unsafe { libc::fork() };
-            call_loops();
+            thread::spawn(call_loops).join().expect("ended");
             if child != 0 {
                 // SAFETY: as above.
                 unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
             }
+        }
+        "sigint" | "sigill" => {
+            // SAFETY: it ends this process.
+            unsafe { libc::raise(if scenario == "sigint" { libc::SIGINT } else { libc::SIGILL }) };
         }
         "starts a program" => {
             let mut program = Command::new(env::current_exe().expect("known"));
@@ -605,6 +610,18 @@ fn a_started_program_says_why() {
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
 }
 
+fn a_signal_that_ends_it_is_named() {
+    let folder = Folder::new("cli-emulated-end");
+    for (scenario, signal, why) in [
+        ("sigint", libc::SIGINT, "signal 2 ended it; set PERFMARK_DUMP_INTERVAL=1"),
+        ("sigill", libc::SIGILL, "signal 4 (SIGILL) ended it; the emulated processor may lack an instruction"),
+    ] {
+        let output = running(&folder, &["--emulate"], &format!("emulated: {scenario}")).output().expect("started");
+        assert_code(&output, 128 + signal);
+        assert_contains(text(&output.stderr), &[why]);
+    }
+}
+
 fn a_signal_before_the_program_leaves_no_directory() {
     let (folder, compiler) = (Folder::new("cli-emulated-signal"), Folder::new("cli-emulated-cc"));
     let path = env::var("PATH").expect("set");
@@ -634,10 +651,14 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     };
     let emulator = format!("qemu-{}", env::consts::ARCH);
     let path = env::var("PATH").expect("set");
-    refused("", &this_program(), 125, &[&emulator, "apt install qemu-user"]);
+    let install = "on Debian 12, `apt install qemu-user`; packages of other distributions may have no plugins";
+    refused("", &this_program(), 125, &[&format!("{emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
+    refused(&path, "no-such-program", 127, &["no-such-program: not found in PATH"]);
+    fs::write(folder.0.join(&emulator), "not executable").expect("written");
+    refused(folder.0.to_str().expect("UTF-8"), &this_program(), 125, &["not found in PATH"]);
     refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);
     file(&emulator, "#!/bin/sh\necho \"$0: version 7.2.0\"\necho 'unknown option' >&2\n");
     let path = format!("{}:{path}", folder.0.display());
-    refused(&path, &this_program(), 125, &["(QEMU 7.2.0) does not load perfmark's plugin", "unknown option"]);
+    refused(&path, &this_program(), 125, &["(QEMU 7.2.0) does not load perfmark's plugin", "unknown option", install]);
 }

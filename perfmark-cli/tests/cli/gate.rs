@@ -21,8 +21,10 @@ pub(super) const TESTS: &[(&str, fn())] = &[
 ];
 
 /// Those that need QEMU's user-mode emulator.
-pub(super) const IN_EMULATOR: &[(&str, fn())] =
-    &[("one_percent_more_instructions_in_a_real_program_fail_the_gate", one_percent_more_in_a_real_program_fails)];
+pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
+    ("one_percent_more_instructions_in_a_real_program_fail_the_gate", one_percent_more_in_a_real_program_fails),
+    ("a_gate_on_a_program_for_another_processor_says_so", a_program_for_another_processor_is_an_error),
+];
 
 /// A program that leaves this report, as a marked one does, without the time that perfmark takes to build.
 const PROGRAM: &str = r#"
@@ -163,6 +165,16 @@ fn a_gate_with_nothing_to_judge_is_undecided() {
     repository.commit();
     counted("new", Read::Emulated, "counted by QEMU 7.2.22");
     repository.check(&["--base", "HEAD"], 3, &["nothing to judge: no mark that both sides called records it"]);
+    // The program started another one, which called the mark 20 times.
+    let mut outside = report(&[]);
+    let mut started = mark("old", vec![values(EVENT, &[1_000])]);
+    (started.calls, started.values[0].unmeasured) = (21, 20);
+    outside.marks.push(started);
+    (outside.events[0].read, outside.events[0].reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
+    repository.set_report(&outside);
+    repository.commit();
+    let why = "old (base measured only 1 of 21 calls): calls in programs that an emulated one starts are not counted";
+    repository.check(&["--base", "HEAD"], 3, &["no mark can be judged", why]);
     let mut none = snapshot(vec![mark("old", vec![values("time", &[1_000; 20])])]);
     none.events[0].name = "time".into();
     let mut event = report(&[]).events[0].clone();
@@ -196,6 +208,10 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&head, &["head: ", "exit status: 7"]);
     repository.folder.file("src/main.rs", "fn main() {}");
     check(&head, &["head recorded no call of a mark; put #[perfmark] on a function"]);
+    let mut command = perfmark(&["gate", "--base", "HEAD"]);
+    let output = repository.settings(command.args(GATE)).env("PERFMARK", "off").output().expect("started");
+    assert_code(&output, 2);
+    assert_contains(text(&output.stderr), &["head recorded no call of a mark, because PERFMARK=off is set"]);
     repository.folder.file("src/main.rs", "fn main() { let n: u8 = \"text\"; }");
     check(&head, &["error[E0308]", "head: cargo build: exit status: 101"]);
     repository.commit();
@@ -271,6 +287,18 @@ fn counts_of_different_origin_are_refused() {
     repository.check(&baseline, 2, &["of head counted by QEMU 8.0.0", "save the baseline again"]);
     repository.folder.report("base.json", &counted);
     repository.check(&baseline, 0, &["base and head: instructions: counted by QEMU 8.0.0"]);
+}
+
+fn a_program_for_another_processor_is_an_error() {
+    let repository = Repository::new("processor");
+    let program = r#"fn main() {
+    let this = std::process::id().to_string();
+    _ = std::process::Command::new("kill").args(["-ILL", &this]).status();
+}
+"#;
+    repository.folder.file("src/main.rs", program);
+    let why = ["head: ", "signal: 4", "nothing was compared; the emulated processor may lack an instruction"];
+    repository.check(&["--base", "HEAD", "--emulate"], 2, &why);
 }
 
 /// Builds perfmark twice, which takes minutes.

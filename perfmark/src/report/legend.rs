@@ -394,7 +394,16 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: 
                 continue;
             }
             let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
-            wrap(out, &format!("{how}: {}{why}", names.join(", ")), 0, columns);
+            let remark = match read {
+                Read::Emulated if snapshot.events.iter().any(|event| event.unit == Unit::Ns) => {
+                    "; time is that of the emulator"
+                }
+                Read::None if names.contains(&"instructions") && why.contains("perf_event_open") => {
+                    "; `perfmark run --emulate` counts instructions"
+                }
+                _ => "",
+            };
+            wrap(out, &format!("{how}: {}{why}{remark}", names.join(", ")), 0, columns);
         }
     }
 }
