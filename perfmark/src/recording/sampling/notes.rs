@@ -46,22 +46,23 @@ pub(crate) struct SampledThread {
 }
 
 /// Looks whether there was a sample: the one of the thread, and a copy in each plan, where it takes the fewest
-/// instructions.
+/// instructions. There, what calls do after a look is beside it.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Watch {
+pub(crate) struct Watch<T: Copy = ()> {
     /// The head of the ring, in the ring's page; or `has_ring`, as long as the thread has not looked since it has a
     /// ring; or a word that never moves. It is next to `seen`, so that one instruction loads both on arm64.
     head: Cell<*const AtomicU64>,
     /// The head at the last look.
     seen: Cell<u64>,
+    after: Cell<T>,
 }
 
-impl Watch {
+impl<T: Copy> Watch<T> {
     /// For calls that are sampled there, if anywhere.
-    pub(crate) fn of(sampled: Option<&SampledThread>) -> Self {
+    pub(crate) fn of(sampled: Option<&SampledThread>, after: T) -> Self {
         static NEVER_MOVES: AtomicU64 = AtomicU64::new(0);
-        let watch = Self { head: Cell::new(&raw const NEVER_MOVES), seen: Cell::new(0) };
+        let watch = Self { head: Cell::new(&raw const NEVER_MOVES), seen: Cell::new(0), after: Cell::new(after) };
         if let Some(sampled) = sampled {
             watch.update(sampled);
         }
@@ -81,6 +82,16 @@ impl Watch {
     #[inline]
     pub(crate) fn has_moved(&self) -> bool {
         self.moved().is_some()
+    }
+
+    /// What calls do after a look.
+    #[inline]
+    pub(crate) fn after(&self, _: impl FnOnce() -> T) -> T {
+        self.after.get()
+    }
+
+    pub(crate) fn set_after(&self, after: T) {
+        self.after.set(after);
     }
 
     /// Copies that of the thread.
@@ -119,7 +130,7 @@ impl SampledThread {
     /// A thread without a ring. `older` is the number of its innermost open call, or 0.
     pub(crate) fn new(older: u64) -> Arc<Self> {
         let this = Arc::new(Self {
-            watch: Watch::of(None),
+            watch: Watch::of(None, ()),
             was_full: AtomicBool::new(false),
             noted: Cell::new(0),
             older: Cell::new(older),

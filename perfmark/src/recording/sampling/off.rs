@@ -1,5 +1,6 @@
 //! Without the feature `sampling`, nothing is sampled.
 
+use std::marker::PhantomData;
 use std::ptr;
 
 use crate::platform::sync::Arc;
@@ -13,13 +14,20 @@ pub(crate) const TOO_DEEP: *const Node = ptr::dangling();
 
 /// Looks for samples: there are none.
 #[derive(Debug)]
-pub(crate) struct Watch;
+pub(crate) struct Watch<T>(PhantomData<T>);
 
 #[expect(clippy::unused_self, reason = "as with the feature")]
-impl Watch {
-    pub(crate) fn of(_: Option<&SampledThread>) -> Self {
-        Self
+impl<T> Watch<T> {
+    pub(crate) fn of(_: Option<&SampledThread>, _: T) -> Self {
+        Self(PhantomData)
     }
+
+    #[inline]
+    pub(crate) fn after(&self, otherwise: impl FnOnce() -> T) -> T {
+        otherwise()
+    }
+
+    pub(crate) fn set_after(&self, _: T) {}
 
     #[inline]
     pub(crate) fn has_moved(&self) -> bool {

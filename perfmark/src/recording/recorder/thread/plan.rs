@@ -86,10 +86,8 @@ pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
 #[repr(C)]
 pub(crate) struct Plan {
     hooks: Cell<Hooks>,
-    /// Those of its event set, without options.
-    base_hooks: Cell<Hooks>,
-    /// Looks whether there was a sample, if calls are sampled.
-    pub(crate) watch: Watch,
+    /// Looks whether there was a sample, if calls are sampled. After that, calls have the hooks of the event set.
+    pub(crate) watch: Watch<Hooks>,
     /// Begins a call that is measured, while the hook in `hooks` may skip it.
     begin_measured: Cell<Begin>,
     set: *const EventSet,
@@ -145,8 +143,7 @@ impl Plan {
         let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
             hooks: Cell::new(set.base_hooks()),
-            base_hooks: Cell::new(set.base_hooks()),
-            watch: Watch::of(set.sampled()),
+            watch: Watch::of(set.sampled(), set.base_hooks()),
             begin_measured: Cell::new(set.base_hooks().begin),
             set,
             event_cells,
@@ -167,7 +164,7 @@ impl Plan {
     /// BINDING holds for the hooks and this plan.
     pub(crate) unsafe fn bind(&self, measured: Hooks, begin: Begin) {
         self.hooks.set(Hooks { begin, ..measured });
-        self.base_hooks.set(self.set().base_hooks());
+        self.watch.set_after(self.set().base_hooks());
         self.begin_measured.set(measured.begin);
     }
 
@@ -187,7 +184,7 @@ impl Plan {
     /// Those of its event set, without options.
     #[inline]
     pub(crate) fn base_hooks(&self) -> BoundHooks<'_> {
-        BoundHooks { plan: self, hooks: self.base_hooks.get() }
+        BoundHooks { plan: self, hooks: self.watch.after(|| self.set().base_hooks()) }
     }
 
     /// The same, or those that first look for samples.
