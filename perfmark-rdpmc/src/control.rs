@@ -19,7 +19,6 @@ use crate::sys::{
 pub(crate) fn explained(refusal: Refusal, call: &str, attr: &Attr, why: &str) -> Error {
     match refusal {
         Refusal::Os(errno @ (libc::EINVAL | libc::EOPNOTSUPP)) => Error::os(errno, call, attr.name(), why),
-        Refusal::Os(errno @ libc::EPERM) if is_breakpoint(attr) => Error::os(errno, call, attr.name(), KERNEL_ADDRESS),
         refusal => refusal.explain(call, attr.name()),
     }
 }
@@ -64,13 +63,17 @@ pub(crate) fn check_modification(from: &Attr, to: &Attr) -> Result<(), Error> {
 /// Explains why a breakpoint was not changed (`perf_event_modify_attr` in `kernel/events/core.c`,
 /// `modify_user_hw_breakpoint_check` in `kernel/events/hw_breakpoint.c`, linux 6.12).
 pub(crate) fn explain_modification(refusal: Refusal, from: &Attr, to: &Attr) -> Error {
+    const CALL: &str = "ioctl(MODIFY_ATTRIBUTES)";
+    if let Refusal::Os(errno @ libc::EPERM) = refusal {
+        return Error::os(errno, CALL, from.name(), KERNEL_ADDRESS);
+    }
     let why = if from.differs_in_event_alone(to) {
         MALFORMED_BREAKPOINT
     } else {
         "only the address, length and access of an open breakpoint can be changed, and this changes its modes or \
          fields; open another"
     };
-    explained(refusal, "ioctl(MODIFY_ATTRIBUTES)", from, why)
+    explained(refusal, CALL, from, why)
 }
 
 /// Why EINVAL and EOPNOTSUPP are returned for a request.

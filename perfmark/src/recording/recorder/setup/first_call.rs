@@ -8,13 +8,13 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
+use perfmark_rdpmc::EmulatedCounter;
+
 use super::calibrate::{self, CalibrationThread};
 use super::cold_stack::on_cold_stack;
 use super::resources::Resources;
 use super::samplings::SkippedCalls;
 use super::{at_first_call, reuse, thread_end};
-use perfmark_rdpmc::EmulatedCounter;
-
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
