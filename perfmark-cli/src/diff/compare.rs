@@ -305,13 +305,10 @@ impl Compared {
         let mut is_comparable = true;
         if let (Some(base), Some(head)) = (about(0), about(1)) {
             let is_read_alike = base.read == head.read || !is_measured;
-            // Time in an emulator is that of the emulator.
-            let of_emulator = known.each_ref().map(|of| of.values().any(|event| event.read == Read::Emulated));
-            let is_time_alike = base.unit != Unit::Ns || of_emulator[0] == of_emulator[1] || !is_measured;
             if base.unit != head.unit {
                 is_comparable = false;
                 notes.push("not compared: base and head count it in different units".into());
-            } else if !is_time_alike || !is_read_alike && [base.read, head.read].contains(&Read::Emulated) {
+            } else if !is_read_alike && [base.read, head.read].contains(&Read::Emulated) {
                 is_comparable = false;
                 notes.push("not compared: only one of base and head is of an emulator".into());
             } else if !is_read_alike {

@@ -28,6 +28,7 @@ use crate::report::check_marks;
 
 use self::compare::Comparison;
 pub(crate) use self::gate::Gate;
+pub(crate) use self::judge::SEVERAL;
 pub(crate) use self::side::{Design, Side};
 
 /// A gate failed.

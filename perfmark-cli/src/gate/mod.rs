@@ -16,7 +16,7 @@ use perfmark::{Filter, Format, Read, Report, Snapshot};
 
 use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository};
-use crate::diff::{self, Design, Gate, Side, UNDECIDED};
+use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
 use crate::output::{Destination, say};
 use crate::{reports, run};
@@ -82,7 +82,8 @@ Baselines:
   `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, one for each name of a program. `perfmark \
 gate --base REF --baseline` compares with it. Share it with `git push origin refs/notes/perfmark`, and get it with \
 `git fetch origin refs/notes/perfmark:refs/notes/perfmark`. Instructions that a PMU counted are not compared with \
-those of an emulator, nor those of two versions of an emulator. Use a baseline only with the same compiler and kind \
+those of an emulator, nor those of two versions of an emulator, nor reports of other profiles, features or arguments. \
+Use a baseline only with the same compiler and kind \
 of machine.
 
 Exit status:
@@ -172,10 +173,11 @@ impl Arguments {
             }
         }
         if let Before::Reports(reports) = before {
-            runs[0].extend(reports.into_iter().find(|report| report.program == head.name));
-            if runs[0].is_empty() {
-                return Err(Ended::NothingThere(format!("{} has no report of `{}`", files[0], head.name)));
-            }
+            let saved = reports.into_iter().find(|report| report.program == head.name);
+            let mut saved =
+                saved.ok_or_else(|| Ended::NothingThere(format!("{} has no report of `{}`", files[0], head.name)))?;
+            self.check_variant(&mut saved)?;
+            runs[0].push(saved);
         }
         check_origins(&mut runs)?;
         let [base, head] = runs;
@@ -261,13 +263,34 @@ impl Arguments {
         }))
     }
 
+    /// What is run, for the notes of a saved report.
+    fn variant(&self) -> String {
+        let given = self.given.iter().map(|argument| format!(" {}", argument.display()));
+        let options: Vec<String> = self.build.variant().collect();
+        format!("{SAVED_WITH}{} --{}", options.join(" "), given.collect::<String>())
+    }
+
+    /// Checks that the report was saved with the same options and arguments, and removes the note about them.
+    fn check_variant(&self, saved: &mut Snapshot) -> Result<(), String> {
+        let Some(at) = saved.notes.iter().position(|note| note.starts_with(SAVED_WITH)) else { return Ok(()) };
+        let (saved, here) = (saved.notes.remove(at), self.variant());
+        if saved == here {
+            return Ok(());
+        }
+        let [saved, here] = [&saved, &here].map(|note| note.trim_start_matches(SAVED_WITH));
+        Err(format!("the baseline was saved with `{saved}`, and this is `{here}`; use the same, or save it again"))
+    }
+
     fn save(&self, place: &Place, counting: &Counting) -> Result<ExitCode, String> {
         let json = |report: &Snapshot| Report::new(report).format(Format::Json).to_string();
         let report = || -> Result<Snapshot, String> {
             let project = Project::of(&manifest()?)?;
             self.build.check(&project)?;
             let head = self.head(&project)?;
-            marked(self.report_of(&head, &head, counting)?).ok_or_else(|| format!("head {UNMARKED}{}", remedy()))
+            let report = marked(self.report_of(&head, &head, counting)?);
+            let mut report = report.ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?;
+            report.notes.push(self.variant());
+            Ok(report)
         };
         let name = match place {
             Place::File(file) => {
@@ -298,6 +321,8 @@ enum Before {
     Reports(Vec<Snapshot>),
 }
 
+/// Begins the note of a saved report about what was run.
+const SAVED_WITH: &str = "saved by `perfmark gate` with ";
 const UNMARKED: &str = "recorded no call of a mark";
 
 fn remedy() -> &'static str {
@@ -334,6 +359,17 @@ impl Counting {
             return Err("--fail-on time: the time of an emulator means nothing; compare times with `perfmark run \
                         --against`"
                 .into());
+        }
+        let varying = events.iter().find(|event| ["time", "cycles", "on_cpu"].contains(event));
+        let is_one_run = arguments.save.is_none() && (arguments.times < SEVERAL || arguments.baseline.is_some());
+        if let Some(event) = varying.filter(|_| is_one_run) {
+            return Err(format!(
+                "--fail-on {event}: it varies from run to run; compare it with `perfmark run --against`, or without a \
+                 baseline and with --times {SEVERAL} or more"
+            ));
+        }
+        if let Some(why) = env::var("PERFMARK_FILTER").ok().and_then(|text| text.parse::<Filter>().err()) {
+            return Err(format!("PERFMARK_FILTER: {why}"));
         }
         if emulates {
             say("QEMU's user-mode emulator runs the programs and counts their events");

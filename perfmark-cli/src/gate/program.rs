@@ -1,6 +1,7 @@
 //! The program to measure, as cargo builds it.
 
 use std::env;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -130,20 +131,25 @@ impl Build {
         self.missing(project).map_or(Ok(()), |missing| Err(format!("the working directory has {missing}")))
     }
 
+    /// The options that decide what code a program has.
+    pub(super) fn variant(&self) -> impl Iterator<Item = String> {
+        let flags = [("--all-features", self.all_features), ("--no-default-features", self.no_default_features)];
+        let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag.to_owned());
+        let features = self.features.iter().map(|features| format!("--features={features}"));
+        iter::once(format!("--profile={}", self.profile)).chain(features).chain(flags)
+    }
+
     /// Builds the program. cargo prints its progress and its errors.
     pub(super) fn build(&self, project: &Project, target_directory: &Path) -> Result<Program, String> {
         let (kind, name) = self.program();
         let printed = cargo("build", |cargo| {
-            cargo.args(["--message-format", "json-render-diagnostics", "--profile", &self.profile]);
+            cargo.args(["--message-format", "json-render-diagnostics"]);
             cargo.arg("--manifest-path").arg(&project.manifest).arg("--target-dir").arg(target_directory);
             match name {
                 Some(name) => cargo.arg(format!("--{kind}={name}")),
                 None => cargo.arg("--bins"),
             };
-            cargo.args(self.package.iter().flat_map(|package| ["--package", package]));
-            cargo.args(self.features.iter().flat_map(|features| ["--features", features]));
-            cargo.args(self.all_features.then_some("--all-features"));
-            cargo.args(self.no_default_features.then_some("--no-default-features"))
+            cargo.args(self.package.iter().flat_map(|package| ["--package", package])).args(self.variant())
         })?;
         let built = printed.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
         let mut programs: Vec<Program> = built.filter_map(|artifact| artifact.program(kind, name)).collect();

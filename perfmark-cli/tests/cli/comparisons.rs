@@ -154,7 +154,9 @@ fn values_of_an_emulator_are_not_compared_with_others() {
     let counts = vec![values("instructions", &[1_000; 20]), values("time", &[1_000; 20])];
     let mut report = snapshot(vec![mark("parse", counts)]);
     let base = folder.report("base", &report);
-    (report.events[0].read, report.events[0].reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
+    for event in &mut report.events {
+        (event.read, event.reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
+    }
     assert_contains(&Report::new(&report).to_string(), &["counted by QEMU 7.2.22; time is that of the emulator"]);
     let head = folder.report("head", &report);
     for event in ["instructions", "time"] {

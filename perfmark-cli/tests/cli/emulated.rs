@@ -37,6 +37,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+    ("the_time_of_an_emulated_program_is_that_of_the_emulator", time_is_that_of_the_emulator),
     ("a_signal_that_ends_an_emulated_program_is_named_with_the_remedy", a_signal_that_ends_it_is_named),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
@@ -608,6 +609,14 @@ fn a_started_program_says_why() {
     assert_code(&output, 0);
     let why = "no plugin of perfmark counts in this process";
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
+}
+
+fn time_is_that_of_the_emulator() {
+    let folder = Folder::new("cli-emulated-time");
+    let mut command = running(&folder, &["--emulate", "--filter", "*=time"], "calls");
+    let output = command.output().expect("started");
+    assert_code(&output, 0);
+    assert_contains(text(&output.stderr), &["emulated: time — counted by QEMU", "; time is that of the emulator"]);
 }
 
 fn a_signal_that_ends_it_is_named() {

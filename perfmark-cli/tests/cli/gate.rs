@@ -203,6 +203,11 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&["--base", "HEAD", "--baseline"], &["no report in refs/notes/perfmark; get the notes with `git fetch"]);
     check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
     check(&["--base", "HEAD", "--fail-on", "time:9%", "--emulate"], &["`perfmark run --against`"]);
+    check(&["--base", "HEAD", "--fail-on", "time:9%"], &["it varies from run to run", "--times 3 or more"]);
+    let mut command = perfmark(&["gate", "--base", "HEAD"]);
+    let output = repository.settings(command.args(GATE)).env("PERFMARK_FILTER", "*=cycels").output().expect("started");
+    assert_code(&output, 2);
+    assert_contains(text(&output.stderr), &["PERFMARK_FILTER: ", "did you mean `cycles`"]);
 
     repository.folder.file("src/main.rs", "fn main() { std::process::exit(7) }");
     check(&head, &["head: ", "exit status: 7"]);
@@ -267,6 +272,8 @@ fn baselines_are_kept_in_notes() {
     repository.check(&["--save", file], 0, &[]);
     repository.check(&["--baseline", file], 0, &["0 of 2 marks changed"]);
     repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `other`"]);
+    let other = ["`--profile=release --`, and this is `--profile=dev -- 7`; use the same, or save it again"];
+    repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 2, &other);
 }
 
 fn counts_of_different_origin_are_refused() {

@@ -79,6 +79,9 @@ fn run_exits_as_the_program_does() {
     let killed = running(&folder, &[], "killed").output().expect("started");
     assert_code(&killed, 128 + libc::SIGKILL);
     assert_contains(text(&killed.stderr), &["left no report: signal 9 ended it; set PERFMARK_DUMP_INTERVAL=1"]);
+    // What is set for the program says nothing about this command.
+    let dumped = running(&folder, &[], "killed").env("PERFMARK_DUMP_INTERVAL", "60").output().expect("started");
+    assert!(!text(&dumped.stderr).contains("names no file"), "{}", ending(&dumped));
     let printed = stderr(&["run", "--", "true"], 0);
     assert_contains(&printed, &["true left no report: no marked function is linked into it"]);
     assert_contains(&stderr(&["run", "--", "/nowhere/program"], 127), &["/nowhere/program: No such file or directory"]);

@@ -253,6 +253,8 @@ impl Prepared {
 #[derive(Debug)]
 enum FromEnvironment {
     None,
+    /// There is no file for them. Said at the first call, because a program that only starts others sets them for those.
+    WithoutFile,
     Prepared(Prepared),
     Starting,
     Started(#[expect(dead_code, reason = "its drop ends the dumps")] Dumping),
@@ -264,14 +266,14 @@ const VARIABLES: &str = "PERFMARK_DUMP_INTERVAL, PERFMARK_DUMP_SIGNAL";
 
 /// Prepares the environment's dumps. They begin with [`start_from_environment`].
 pub(crate) fn prepare_from_environment() {
-    let OutputSettings { dumps: DumpSettings { interval, signal }, output: Output::File(file), format, .. } =
-        output_settings()
-    else {
-        return;
-    };
+    let OutputSettings { dumps: DumpSettings { interval, signal }, output, format, .. } = output_settings();
     if interval.is_none() && signal.is_none() {
         return;
     }
+    let Output::File(file) = output else {
+        replace(FromEnvironment::WithoutFile);
+        return;
+    };
     let mut dumps = Dumps::new(of_copy(file.clone(), copies::before())).format(*format);
     dumps.interval = interval.map(|interval| interval.max(SHORTEST));
     #[cfg(feature = "signal")]
@@ -287,7 +289,16 @@ pub(crate) fn prepare_from_environment() {
 
 /// Starts the environment's dumps, unless they have ended.
 pub(crate) fn start_from_environment() -> Result<(), String> {
-    let Some(FromEnvironment::Prepared(prepared)) = replace(FromEnvironment::Starting) else { return Ok(()) };
+    let prepared = match replace(FromEnvironment::Starting) {
+        Some(FromEnvironment::Prepared(prepared)) => prepared,
+        Some(FromEnvironment::WithoutFile) => {
+            say(&format!(
+                "{VARIABLES}: PERFMARK_OUTPUT names no file; writing no dumps; set PERFMARK_OUTPUT to a file"
+            ));
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
     let dumping = prepared.start().map_err(|why| format!("{VARIABLES}: {why}; no dumps were written"))?;
     // They may have ended meanwhile.
     if let Some(FromEnvironment::None) = replace(FromEnvironment::Started(dumping)) {

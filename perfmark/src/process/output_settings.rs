@@ -93,18 +93,10 @@ impl OutputSettings {
     fn read(environment: &mut Environment<'_>) -> Self {
         let output = environment.parsed("PERFMARK_OUTPUT", output).unwrap_or(Output::Stderr);
         let format = environment.parsed("PERFMARK_FORMAT", format).unwrap_or_default();
-        let mut dumps = DumpSettings {
+        let dumps = DumpSettings {
             interval: environment.parsed("PERFMARK_DUMP_INTERVAL", seconds),
             signal: environment.parsed("PERFMARK_DUMP_SIGNAL", signal),
         };
-        if dumps != DumpSettings::default() && !matches!(output, Output::File(_)) {
-            let why = "PERFMARK_OUTPUT names no file; writing no dumps; set PERFMARK_OUTPUT to a file";
-            let interval = dumps.interval.map(|_| "PERFMARK_DUMP_INTERVAL");
-            let signal = dumps.signal.map(|_| "PERFMARK_DUMP_SIGNAL");
-            let names: Vec<&str> = interval.into_iter().chain(signal).collect();
-            environment.report(format!("{}: {why}", names.join(" and ")));
-            dumps = DumpSettings::default();
-        }
         let is_terminal_with_colors = environment.value("TERM").is_some_and(|terminal| terminal != "dumb");
         let may_color = is_terminal_with_colors && environment.value("NO_COLOR").is_none();
         let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
@@ -246,16 +238,6 @@ mod tests {
         assert!(may_color(&[("TERM", "xterm-256color")]) && may_color(&[("TERM", "screen"), ("NO_COLOR", "")]));
         assert!(!may_color(&[("TERM", "xterm"), ("NO_COLOR", "0")]));
         assert!(!may_color(&[("TERM", "dumb")]) && !may_color(&[("TERM", "")]) && !may_color(&[]));
-    }
-
-    #[test]
-    fn dumps_need_a_file() {
-        let (settings, wrong) = parse(&[("PERFMARK_DUMP_INTERVAL", "60")]);
-        assert_eq!(settings, DEFAULT);
-        assert!(
-            wrong.len() == 1 && wrong[0].starts_with("PERFMARK_DUMP_INTERVAL: PERFMARK_OUTPUT names no file"),
-            "{wrong:?}"
-        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use perfmark_rdpmc::clock;
+use perfmark_rdpmc::{EmulatedCounter, Hardware, clock};
 
 use super::cells::graph;
 use super::cells::histogram::{ScaledEdges, shown};
@@ -27,7 +27,7 @@ use crate::platform::program;
 use crate::platform::thread_id::{process_id, thread_name};
 use crate::platform::token;
 use crate::platform::usage::ProcessUsage;
-use crate::settings::recording::{is_off, settings};
+use crate::settings::recording::{ReadMode, is_off, settings};
 use crate::settings::{Budget, EventSpec};
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::tree;
@@ -231,7 +231,8 @@ fn everything() -> Snapshot {
     if let Some(ProcessUsage { cpu_ns, involuntary_switches, .. }) = start::process_usage().filter(|_| !is_off()) {
         (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
     }
-    snapshot.events = events.iter().map(|(_, entry)| event(entry, &units)).collect();
+    let emulator = emulator(&events);
+    snapshot.events = events.iter().map(|(_, entry)| event(entry, &units, emulator.as_deref())).collect();
     let marks = linked::in_order();
     let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
     let indices: Map<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
@@ -287,21 +288,33 @@ fn name(what: &EventSpec) -> String {
     }
 }
 
-fn event(entry: &Entry, units: &Units) -> snapshot::Event {
+/// The emulator that runs the program, if it counts for perfmark.
+fn emulator(events: &[(EventId, Entry)]) -> Option<String> {
+    if settings().read != ReadMode::Emulated {
+        return None;
+    }
+    let of_counter = events.iter().find_map(|(_, entry)| entry.emulator.clone());
+    of_counter.or_else(|| Some(EmulatedCounter::open(&Hardware::Instructions.into()).ok()?.emulator()))
+}
+
+fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Event {
     let unit = match &entry.spec {
         EventSpec::Time | EventSpec::OnCpu | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
         EventSpec::Counter(event) if event.is_time() => Unit::Ns,
         _ => Unit::Count,
     };
-    let (read, reason) = match entry {
+    // Time in an emulator is that of the emulator.
+    let is_emulated =
+        entry.emulator.is_some() || unit == Unit::Ns && (is_in_ticks(&entry.spec) || entry.user + entry.syscall > 0);
+    let (read, reason) = match (entry, emulator.filter(|_| is_emulated)) {
         _ if !units.are_known(entry) => {
             (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
         }
-        Entry { spec: EventSpec::Time | EventSpec::Suspended, .. } => (Read::Ticks, None),
-        Entry { emulator: Some(emulator), .. } => (Read::Emulated, Some(format!("counted by {emulator}"))),
-        Entry { user: 1.., .. } => (Read::User, None),
-        Entry { syscall: 1.., why_syscall, .. } => (Read::Syscall, why_syscall.clone()),
-        Entry { why_refused, .. } => (Read::None, why_refused.clone()),
+        (_, Some(emulator)) => (Read::Emulated, Some(format!("counted by {emulator}"))),
+        (Entry { spec: EventSpec::Time | EventSpec::Suspended, .. }, _) => (Read::Ticks, None),
+        (Entry { user: 1.., .. }, _) => (Read::User, None),
+        (Entry { syscall: 1.., why_syscall, .. }, _) => (Read::Syscall, why_syscall.clone()),
+        (Entry { why_refused, .. }, _) => (Read::None, why_refused.clone()),
     };
     snapshot::Event { name: name(&entry.spec), unit, read, reason }
 }

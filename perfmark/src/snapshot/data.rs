@@ -166,7 +166,7 @@ pub enum Read {
     Syscall,
     /// From the processor's tick counter (`time`).
     Ticks,
-    /// As an emulator counted it, under `perfmark run --emulate`.
+    /// As an emulator counted it, under `perfmark run --emulate`. Its time is that of the emulator.
     Emulated,
     /// Not at all; [`Event::reason`] says why.
     #[default]
