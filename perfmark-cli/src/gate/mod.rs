@@ -83,8 +83,7 @@ Baselines:
 gate --base REF --baseline` compares with it. Share it with `git push origin refs/notes/perfmark`, and get it with \
 `git fetch origin refs/notes/perfmark:refs/notes/perfmark`. Instructions that a PMU counted are not compared with \
 those of an emulator, nor those of two versions of an emulator, nor reports of other profiles, features or arguments. \
-Use a baseline only with the same compiler and kind \
-of machine.
+Use a baseline only with the same compiler and kind of machine.
 
 Exit status:
   0  no gate failed
