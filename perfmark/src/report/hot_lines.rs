@@ -48,6 +48,11 @@ pub(super) fn functions_to_show(snapshot: &Snapshot, samples: &Samples) -> Vec<H
     functions
 }
 
+/// The samples in functions whose marks the filter turns off; 0 if they are too few.
+pub(super) fn off_to_show(snapshot: &Snapshot, samples: &Samples) -> u64 {
+    Some(snapshot.samples_of_marks_off(samples)).filter(|off| *off >= FEWEST).unwrap_or(0)
+}
+
 /// The samples outside of all marks, of one event.
 pub(super) struct Outside {
     /// Their share of all samples.
@@ -137,7 +142,7 @@ impl<'a> HotLines<'a> {
             let (outside, samples, event) = (samples.of_mark(None), samples.samples(), event.clone());
             let all = samples.taken();
             let functions = functions_to_show(self.snapshot, samples);
-            let off = self.snapshot.samples_of_marks_off(samples);
+            let off = off_to_show(self.snapshot, samples);
             if outside == 0 && off == 0 && functions.is_empty() {
                 continue;
             }
@@ -160,7 +165,7 @@ impl<'a> HotLines<'a> {
             };
             let functions: Vec<Row> = functions.iter().zip(names).map(row).collect();
             let off = match off {
-                ..FEWEST => String::new(),
+                0 => String::new(),
                 off => format!("; in functions whose marks the filter turns off: {}", share(samples, off, all)),
             };
             let of = if event.is_empty() { "all samples".to_owned() } else { format!("the samples of {event}") };

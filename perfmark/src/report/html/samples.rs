@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::hot_lines::{HotLines, functions_to_show};
+use crate::report::hot_lines::{HotLines, functions_to_show, off_to_show};
 use crate::report::json::{Json, Writer};
 use crate::report::sampling::lacks_of;
 use crate::report::source_text::around_lines_of_marks;
@@ -30,6 +30,8 @@ pub(super) struct Sampling {
     functions: Vec<String>,
     files: Vec<String>,
     outside: Vec<Outside>,
+    /// The samples in functions whose marks the filter turns off; 0 if they are too few to show.
+    off: u64,
 }
 
 /// A function outside of all marks.
@@ -80,6 +82,7 @@ impl Sampling {
             functions: samples.frames.iter().map(name).collect(),
             files: samples.frames.iter().map(file).collect(),
             outside: outside(snapshot, samples, names),
+            off: off_to_show(snapshot, samples),
         }
     }
 }
@@ -111,6 +114,7 @@ impl Json for Sampling {
             out.field("functions", &self.functions);
             out.field("files", &self.files);
             out.field("outside", &self.outside);
+            out.field("off", &self.off.to_string());
         });
     }
 }

@@ -193,11 +193,14 @@ function drawSamples() {
   if (!samples) return;
   const outside = samples.paths.filter(({ marks: path }) => path.length === 0).reduce((sum, path) => sum + Number(path.samples), 0);
   const rows = samples.outside.map(({ name, place, samples: count, around, isOwn }) => ({ count: Number(count), name, place, about: `${isOwn ? "" : "library code, caller unknown, "}${around}` }));
-  const share = make("b", {}, shareOfSamples(outside, samples.taken, samples.isBiased));
+  const share = (count) => make("b", {}, shareOfSamples(count, samples.taken, samples.isBiased));
+  const off = Number(samples.off);
+  const ofOff = off > 0 ? [" In functions whose marks the filter turns off: ", share(off), "."] : [];
+  const next = !rows.length ? "" : samples.outside.some(({ isOwn }) => isOwn) ? " Consider marking:" : " Hottest functions:";
   byId("samples").replaceChildren(
     make("div", { class: "title" }, make("h2", { id: "samples-title" }, "Samples"), make("small", {}, `${countOfSamples(samples.taken)} of ${samples.rate}`),
       make("span", { class: "space" }), ...samplingSelect("page")),
-    ...(samples.taken > 0 ? [make("p", { class: "outside" }, "Outside marks: ", share, rows.length ? " of all samples. Consider marking:" : " of all samples.")] : []),
+    ...(samples.taken > 0 ? [make("p", { class: "outside" }, "Outside marks: ", share(outside), " of all samples.", ...ofOff, next)] : []),
     ...(rows.length ? [functionTable(rows, samples.taken, samples)] : []),
     ...lacksOf(samples).map((sentence) => make("p", { class: "quiet" }, sentence)));
 }
