@@ -253,7 +253,8 @@ impl Prepared {
 #[derive(Debug)]
 enum FromEnvironment {
     None,
-    /// There is no file for them. Said at the first call, because a program that only starts others sets them for those.
+    /// There is no file for them. Said at the first call, because a program without calls may start others that need
+    /// the settings.
     WithoutFile,
     Prepared(Prepared),
     Starting,
