@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perfmark::{Snapshot, Unit, Values};
+use perfmark::{Read, Snapshot, Unit, Values};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -11,11 +11,14 @@ struct Metric {
 }
 
 /// `{mark: {event: {value}}}`. The value is the mean per call; of times, the median, in nanoseconds. Values that were
-/// not measured are left out.
+/// not measured are left out, and times of an emulator.
 pub(crate) fn render(snapshot: &Snapshot) -> Vec<u8> {
-    let unit = |name: &str| snapshot.events.iter().find(|event| event.name == name).map(|event| event.unit);
     let metric = |values: &Values| -> Option<(String, Metric)> {
-        let is_time = unit(&values.event) == Some(Unit::Ns);
+        let event = snapshot.events.iter().find(|event| event.name == values.event);
+        let is_time = event.is_some_and(|event| event.unit == Unit::Ns);
+        if is_time && event.is_some_and(|event| event.read == Read::Emulated) {
+            return None;
+        }
         let value = if is_time { values.p50.map(|ns| ns as f64) } else { values.mean }?;
         // Bencher has this measure for nanoseconds.
         let measure = if values.event == "time" { "latency" } else { &values.event };

@@ -71,6 +71,12 @@ fn index(event: &Event) -> Option<usize> {
 }
 
 impl EmulatedCounter {
+    /// Whether the emulator counts the event: instructions, branches, and loads and stores of `L1-dcache`, in user mode.
+    #[must_use]
+    pub fn is_counted(event: &Event) -> bool {
+        index(event).is_some()
+    }
+
     /// Requests the calling thread's counter of an event from the emulator, which counts in user mode only.
     ///
     /// # Errors

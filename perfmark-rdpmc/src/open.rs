@@ -198,7 +198,9 @@ impl Refused<'_> {
                 "this kernel does not have the event, or cannot count it in this way; choose another"
             }
             libc::EACCES | libc::EPERM => return self.explain_rights(errno, open_event),
-            libc::ENOSYS => "the kernel has no perf events, or a seccomp filter hides them (common in containers)",
+            libc::ENOSYS => {
+                "the kernel has no perf events, or a seccomp filter (common in containers) or an emulator hides them"
+            }
             libc::EINVAL => return self.explain_malformed(open_event),
             libc::ENODEV => {
                 "this CPU lacks a feature that the event requires, or the PMU that counts it no longer exists"

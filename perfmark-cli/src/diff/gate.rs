@@ -229,7 +229,7 @@ impl Gate {
 
     fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut GateResult) {
         if let Some(lack) = event.lack.as_ref().filter(|_| event.is_emulated) {
-            let why = "calls in programs that an emulated one starts are not counted";
+            let why = "calls in programs that an emulated one starts are not counted, nor are calls that are too deep";
             return judged.not_judged(&pair.label, format!(" ({lack})"), why);
         }
         let mut fail = |text: String| judged.failures.push(Failure { mark: Some(pair.label.clone()), text });

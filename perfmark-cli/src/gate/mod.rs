@@ -13,6 +13,7 @@ use std::str::FromStr;
 use clap::{ArgGroup, Args};
 use perfmark::text::sentence_in_markdown;
 use perfmark::{Filter, Format, Read, Report, Snapshot};
+use perfmark_rdpmc::EmulatedCounter;
 
 use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository};
@@ -79,8 +80,8 @@ them if `perfmark doctor` finds that it counts instructions. Otherwise, QEMU's u
 `perfmark run --help`). A remark in the comparison says which.
 
 Baselines:
-  `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, one for each name of a program. `perfmark \
-gate --base REF --baseline` compares with it. Share it with `git push origin refs/notes/perfmark`, and get it with \
+  `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, beside those of other programs and \
+arguments. `perfmark gate --base REF --baseline` compares with it. Share it with `git push origin refs/notes/perfmark`, and get it with \
 `git fetch origin refs/notes/perfmark:refs/notes/perfmark`. Instructions that a PMU counted are not compared with \
 those of an emulator, nor those of two versions of an emulator, nor reports of other profiles, features or arguments. \
 Use a baseline only with the same compiler and kind of machine.
@@ -110,8 +111,19 @@ impl FromStr for Place {
 /// Why nothing was compared.
 enum Ended {
     Error(String),
-    /// The base has no such program, or it has no marks.
+    /// The base has no such program, it has no marks, or no report of it was saved.
     NothingThere(String),
+}
+
+impl Ended {
+    fn nothing_in_commit(why: &str) -> Self {
+        Self::NothingThere(format!("{why}. Merge this change first; the gate judges the next ones"))
+    }
+
+    fn nothing_saved(why: &str) -> Self {
+        let remedy = "Save one by `perfmark gate --save` with the same options, at the commit to compare with";
+        Self::NothingThere(format!("{why}. {remedy}"))
+    }
 }
 
 impl From<String> for Ended {
@@ -130,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Ok(status) => Ok(status),
         Err(Ended::Error(why)) => Err(why),
         Err(Ended::NothingThere(why)) => {
-            let why = format!("nothing was compared: {why}. Merge this change first; the gate judges the next ones");
+            let why = format!("nothing was compared: {why}");
             say(&why);
             destination.give(format!("⚠️ **perfmark**: {}\n", sentence_in_markdown(&why)).as_bytes())?;
             Ok(UNDECIDED.into())
@@ -168,15 +180,12 @@ impl Arguments {
             if let Some((_, program)) = &base {
                 let name = &files[0];
                 let report = self.report_of(program, &head, &counting).map_err(|why| format!("base {name}: {why}"))?;
-                runs[0].push(marked(report).ok_or_else(|| Ended::NothingThere(format!("base {name} {UNMARKED}")))?);
+                runs[0]
+                    .push(marked(report).ok_or_else(|| Ended::nothing_in_commit(&format!("base {name} {UNMARKED}")))?);
             }
         }
         if let Before::Reports(reports) = before {
-            let saved = reports.into_iter().find(|report| report.program == head.name);
-            let mut saved =
-                saved.ok_or_else(|| Ended::NothingThere(format!("{} has no report of `{}`", files[0], head.name)))?;
-            self.check_variant(&mut saved)?;
-            runs[0].push(saved);
+            runs[0].push(self.saved(reports, &head, &files[0])?);
         }
         check_origins(&mut runs)?;
         let [base, head] = runs;
@@ -187,18 +196,18 @@ impl Arguments {
     }
 
     /// What the change is compared with, and the names of base and head.
-    fn before(&self) -> Result<(Before, [String; 2]), String> {
+    fn before(&self) -> Result<(Before, [String; 2]), Ended> {
         let head = "working directory".to_owned();
         if let Some(Place::File(file)) = &self.baseline {
             if self.base.is_some() {
-                return Err(
-                    "--base has no meaning with --baseline FILE, which is the base; leave one of them out".into()
-                );
+                let why = "--base has no meaning with --baseline FILE, which is the base; leave one of them out";
+                return Err(why.to_owned().into());
             }
             let reports = reports::read_each(file)?.into_iter().map(|(_, report)| report).collect();
             return Ok((Before::Reports(reports), [file.display().to_string(), head]));
         }
-        let name = self.base.as_deref().ok_or("--baseline: add --base REF, the commit whose note has the report")?;
+        let name = self.base.as_deref();
+        let name = name.ok_or_else(|| "--baseline: add --base REF, the commit whose note has the report".to_owned())?;
         let repository = Repository::here()?;
         let commit = repository.commit(name)?;
         let files = [commit.name.clone(), head];
@@ -207,11 +216,11 @@ impl Arguments {
         }
         let reports = repository.reports(&commit)?;
         if reports.is_empty() {
-            return Err(format!(
-                "{}: no report in refs/notes/perfmark; get the notes with `git fetch origin \
-                 refs/notes/perfmark:refs/notes/perfmark`, or save one with `perfmark gate --save` at that commit",
+            return Err(Ended::nothing_saved(&format!(
+                "{} has no report in refs/notes/perfmark, or the notes are not here: `git fetch origin \
+                 refs/notes/perfmark:refs/notes/perfmark` gets them",
                 commit.name
-            ));
+            )));
         }
         Ok((Before::Reports(reports), files))
     }
@@ -221,7 +230,7 @@ impl Arguments {
         let manifest = head.manifest.strip_prefix(&repository.root).map_err(|_| {
             format!("{} is not in the repository {}", head.manifest.display(), repository.root.display())
         })?;
-        let nothing = |what: &str| Ended::NothingThere(format!("base {} has {what}", base.name));
+        let nothing = |what: &str| Ended::nothing_in_commit(&format!("base {} has {what}", base.name));
         let checkout = repository.checkout(base)?;
         let path = checkout.path.join(manifest);
         if !path.exists() {
@@ -263,21 +272,33 @@ impl Arguments {
     }
 
     /// What is run, for the notes of a saved report.
-    fn variant(&self) -> String {
+    fn variant(&self, program: &Program) -> String {
         let given = self.given.iter().map(|argument| format!(" {}", argument.display()));
-        let options: Vec<String> = self.build.variant().collect();
+        let options: Vec<String> = self.build.variant(program).collect();
         format!("{SAVED_WITH}{} --{}", options.join(" "), given.collect::<String>())
     }
 
-    /// Checks that the report was saved with the same options and arguments, and removes the note about them.
-    fn check_variant(&self, saved: &mut Snapshot) -> Result<(), String> {
-        let Some(at) = saved.notes.iter().position(|note| note.starts_with(SAVED_WITH)) else { return Ok(()) };
-        let (saved, here) = (saved.notes.remove(at), self.variant());
-        if saved == here {
-            return Ok(());
+    /// The saved report of this program with these options and arguments, without the note about them.
+    fn saved(&self, reports: Vec<Snapshot>, head: &Program, file: &str) -> Result<Snapshot, Ended> {
+        let mut of_program: Vec<Snapshot> = reports.into_iter().filter(|report| report.program == head.name).collect();
+        let here = self.variant(head);
+        let variants: Vec<Option<&str>> = of_program.iter().map(variant_of).collect();
+        // `perfmark run` adds no note.
+        let Some(at) = variants.iter().position(|saved| saved.is_none_or(|saved| saved == here)) else {
+            let saved: Vec<&str> = variants.into_iter().flatten().map(|note| &note[SAVED_WITH.len()..]).collect();
+            let why = format!("{file} has no report of `{}`", &here[SAVED_WITH.len()..]);
+            let known = if saved.is_empty() { String::new() } else { format!(", but of `{}`", saved.join("`, `")) };
+            return Err(Ended::nothing_saved(&format!("{why}{known}")));
+        };
+        let mut saved = of_program.swap_remove(at);
+        saved.notes.retain(|note| !note.starts_with(SAVED_WITH));
+        let has = |event: &str| saved.events.iter().any(|known| dashed(&known.name) == dashed(event));
+        match self.fail_on.iter().find(|gate| !gate.is_of_coverage() && !has(&gate.event)) {
+            Some(Gate { event, .. }) => Err(Ended::Error(format!(
+                "{file} has no {event}, which --fail-on limits; save it again with the same --fail-on"
+            ))),
+            None => Ok(saved),
         }
-        let [saved, here] = [&saved, &here].map(|note| note.trim_start_matches(SAVED_WITH));
-        Err(format!("the baseline was saved with `{saved}`, and this is `{here}`; use the same, or save it again"))
     }
 
     fn save(&self, place: &Place, counting: &Counting) -> Result<ExitCode, String> {
@@ -288,7 +309,7 @@ impl Arguments {
             let head = self.head(&project)?;
             let report = marked(self.report_of(&head, &head, counting)?);
             let mut report = report.ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?;
-            report.notes.push(self.variant());
+            report.notes.push(self.variant(&head));
             Ok(report)
         };
         let name = match place {
@@ -301,9 +322,9 @@ impl Arguments {
                 repository.check_unchanged()?;
                 let commit = repository.commit("HEAD")?;
                 let report = report()?;
-                // The note has one report of each program.
+                // The note has one report of each program, with the same options and arguments.
                 let mut all = repository.reports(&commit)?;
-                all.retain(|other| other.program != report.program);
+                all.retain(|other| variant_of(other) != variant_of(&report));
                 all.push(report);
                 repository.set_reports(&commit, &all.iter().map(json).collect::<String>())?;
                 format!("the note of {}; `git push origin refs/notes/perfmark` shares it", commit.name)
@@ -322,6 +343,11 @@ enum Before {
 
 /// Begins the note of a saved report about what was run.
 const SAVED_WITH: &str = "saved by `perfmark gate` with ";
+
+fn variant_of(saved: &Snapshot) -> Option<&str> {
+    saved.notes.iter().map(|note| &**note).find(|note| note.starts_with(SAVED_WITH))
+}
+
 const UNMARKED: &str = "recorded no call of a mark";
 
 fn remedy() -> &'static str {
@@ -354,13 +380,13 @@ impl Counting {
         events.dedup();
         let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
-        if emulates && events.contains(&"time") {
-            return Err("--fail-on time: the time of an emulator means nothing; compare times with `perfmark run \
-                        --against`"
-                .into());
+        if let Some(event) = events.iter().find(|event| emulates && varies(event)) {
+            return Err(format!(
+                "--fail-on {event}: time in an emulator means nothing; compare it with `perfmark run --against`"
+            ));
         }
-        let varying = events.iter().find(|event| ["time", "cycles", "on_cpu"].contains(event));
-        let is_one_run = arguments.save.is_none() && (arguments.times < SEVERAL || arguments.baseline.is_some());
+        let varying = events.iter().find(|event| varies(event));
+        let is_one_run = arguments.times < SEVERAL || arguments.baseline.is_some();
         if let Some(event) = varying.filter(|_| is_one_run) {
             return Err(format!(
                 "--fail-on {event}: it varies from run to run; compare it with `perfmark run --against`, or without a \
@@ -376,8 +402,8 @@ impl Counting {
             say(&format!("this machine's PMU counts {}", in_emulator.join(", ")));
         }
         if let Some(list) = env::var("PERFMARK_EVENTS").ok().filter(|_| env::var_os("PERFMARK_FILTER").is_none()) {
-            let known = list.replace('_', "-");
-            if let Some(event) = events.iter().find(|event| !known.contains(&*event.replace('_', "-"))) {
+            let known = dashed(&list);
+            if let Some(event) = events.iter().find(|event| !known.contains(&dashed(event))) {
                 return Err(format!(
                     "PERFMARK_EVENTS={list} lacks {event}, which --fail-on limits; add it, or unset the variable"
                 ));
@@ -392,6 +418,10 @@ impl Counting {
                 Some(filter.map_err(|error| format!("--fail-on: {error}"))?.to_string())
             }
         };
+        if emulates {
+            // Before anything is built.
+            run::check_emulator()?;
+        }
         Ok(Self { emulates, filter })
     }
 
@@ -402,12 +432,20 @@ impl Counting {
     }
 }
 
-/// The events that the emulator counts. The others need a PMU, or the kernel counts them.
-const EMULATED: [&str; 4] = ["instructions", "branches", "L1-dcache-loads", "L1-dcache-stores"];
+/// An event's name in perf's form. Attributes have underscores for hyphens.
+fn dashed(event: &str) -> String {
+    event.replace('_', "-")
+}
 
-/// Whether the emulator counts the event, whose name may have underscores for hyphens.
+/// Whether the emulator counts the event. The others need a PMU, or the kernel counts them.
 fn is_emulated(event: &str) -> bool {
-    EMULATED.contains(&&*event.replace('_', "-"))
+    dashed(event).parse().is_ok_and(|event| EmulatedCounter::is_counted(&event))
+}
+
+/// Whether the event differs from run to run.
+fn varies(event: &str) -> bool {
+    let event = dashed(event);
+    ["time", "suspended"].contains(&&*event) || ["cycles", "clock", "-cpu"].iter().any(|part| event.contains(part))
 }
 
 /// Checks that these events of both sides were counted in one way, and notes it in the reports.
@@ -422,7 +460,7 @@ fn check_origins(runs: &mut [Vec<Snapshot>; 2]) -> Result<(), String> {
             Ok(())
         }
         [(event, base), (_, head), ..] => Err(format!(
-            "the {event} of base were {base}, and those of head {head}, so they are not compared; save the \
+            "the {event} of base were {base}, and those of head were {head}, so they are not compared; save the \
              baseline again on this machine"
         )),
     }

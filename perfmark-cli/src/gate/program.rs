@@ -131,8 +131,13 @@ impl Build {
         self.missing(project).map_or(Ok(()), |missing| Err(format!("the working directory has {missing}")))
     }
 
-    /// The options that decide what code a program has.
-    pub(super) fn variant(&self) -> impl Iterator<Item = String> {
+    /// The program, and the options that decide what code it has.
+    pub(super) fn variant(&self, program: &Program) -> impl Iterator<Item = String> {
+        iter::once(format!("--{}={}", self.program().0, program.name)).chain(self.code())
+    }
+
+    /// The options that decide what code is built.
+    fn code(&self) -> impl Iterator<Item = String> {
         let flags = [("--all-features", self.all_features), ("--no-default-features", self.no_default_features)];
         let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag.to_owned());
         let features = self.features.iter().map(|features| format!("--features={features}"));
@@ -149,7 +154,7 @@ impl Build {
                 Some(name) => cargo.arg(format!("--{kind}={name}")),
                 None => cargo.arg("--bins"),
             };
-            cargo.args(self.package.iter().flat_map(|package| ["--package", package])).args(self.variant())
+            cargo.args(self.package.iter().flat_map(|package| ["--package", package])).args(self.code())
         })?;
         let built = printed.lines().filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
         let mut programs: Vec<Program> = built.filter_map(|artifact| artifact.program(kind, name)).collect();

@@ -24,12 +24,18 @@ const TRIAL_STATUS: i32 = 42;
 
 /// The code for a program that executes an instruction that its processor lacks: 128 plus the number of SIGILL.
 pub(super) const SIGILL_CODE: u8 = 132;
+/// As for SIGSEGV.
+pub(super) const SIGSEGV_CODE: u8 = 139;
+pub(super) const UNALIGNED_HANDLER: &str = "QEMU 7.2 calls signal handlers with an unaligned stack, so one that calls a \
+                                            mark or uses SSE may end the program (chapter `gate` of the guide)";
 pub(super) const LACKS_INSTRUCTION: &str = "the emulated processor may lack an instruction, such as one of AVX-512; \
                                             build the program without `-C target-cpu=native`";
 
 const INSTALL: &str = "install QEMU 7.2 or later with plugins: on Debian 12, `apt install qemu-user`; packages of \
                        other distributions may have no plugins, so use a container of Debian 12 there (chapter `gate` \
                        of the guide)";
+
+const COMPILER: &str = "the plugin needs a C compiler with headers, on Debian and Ubuntu `apt install gcc libc6-dev`";
 
 /// An emulator that can run the program.
 pub(super) struct Emulator {
@@ -172,17 +178,13 @@ fn compile() -> Result<TempDir, Refusal> {
     fs::write(&source, PLUGIN).map_err(|error| refuse(format!("--emulate: {}: {error}", source.display())))?;
     let mut command = Command::new("cc");
     command.args(["-O2", "-shared", "-fPIC", &format!("-DTRIAL_STATUS={TRIAL_STATUS}"), "-o"]);
-    let answered = output(command.arg(folder.path().join("plugin.so")).arg(&source)).map_err(|(why, status)| {
-        (
-            format!("{why}; a C compiler is needed for the plugin, on Debian and Ubuntu `apt install gcc libc6-dev`"),
-            status,
-        )
-    })?;
+    let answered = output(command.arg(folder.path().join("plugin.so")).arg(&source))
+        .map_err(|(why, status)| (format!("{why}; {COMPILER}"), status))?;
     if answered.status.success() {
         return Ok(folder);
     }
     let (status, said) = (answered.status, text(&answered.stderr));
-    Err(refuse(format!("--emulate: cc does not compile the plugin ({status}): {said}")))
+    Err(refuse(format!("--emulate: cc does not compile the plugin ({status}): {said}; {COMPILER}")))
 }
 
 fn output(command: &mut Command) -> Result<Output, Refusal> {

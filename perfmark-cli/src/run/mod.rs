@@ -19,7 +19,7 @@ use perfmark::{Filter, Format, Snapshot};
 
 pub(crate) use self::directory::private;
 use self::directory::{Directory, running_with};
-use self::emulator::{Emulator, LACKS_INSTRUCTION, SIGILL_CODE};
+use self::emulator::{Emulator, LACKS_INSTRUCTION, SIGILL_CODE, SIGSEGV_CODE, UNALIGNED_HANDLER};
 use self::once::run_once;
 pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
@@ -167,6 +167,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     })
 }
 
+/// Checks that there is an emulator, and that it loads the plugin.
+pub(crate) fn check_emulator() -> Result<(), String> {
+    let this = env::current_exe().map_err(|error| format!("this program's file: {error}"))?;
+    Emulator::of(this.as_os_str()).map(drop).map_err(|(why, _)| why)
+}
+
 /// Runs a program that must succeed, in the emulator if `emulates`, and returns the merged report of its processes, if
 /// there is one. Its stdin is empty, and its stdout is discarded.
 pub(crate) fn report_of(
@@ -253,8 +259,14 @@ fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destin
 
 fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     let program = program.display();
-    if emulates && status.code().is_none() && code(status) == SIGILL_CODE {
-        return format!("{program} left no report: signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}");
+    if emulates && status.code().is_none() {
+        match code(status) {
+            SIGILL_CODE => return format!("{program} left no report: signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}"),
+            SIGSEGV_CODE => {
+                return format!("{program} left no report: signal 11 (SIGSEGV) ended it; {UNALIGNED_HANDLER}");
+            }
+            _ => {}
+        }
     }
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

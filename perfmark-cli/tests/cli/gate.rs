@@ -200,10 +200,15 @@ fn a_gate_that_cannot_compare_says_why() {
     let output = repository.settings(command.args(GATE)).env("PERFMARK_EVENTS", "time").output().expect("started");
     assert_code(&output, 2);
     assert_contains(text(&output.stderr), &["PERFMARK_EVENTS=time lacks page_faults", "unset the variable"]);
-    check(&["--base", "HEAD", "--baseline"], &["no report in refs/notes/perfmark; get the notes with `git fetch"]);
+    let unsaved = &["no report in refs/notes/perfmark", "`git fetch", "Save one by `perfmark gate --save`"];
+    repository.check(&["--base", "HEAD", "--baseline"], 3, unsaved);
     check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
     check(&["--base", "HEAD", "--fail-on", "time:9%", "--emulate"], &["`perfmark run --against`"]);
-    check(&["--base", "HEAD", "--fail-on", "time:9%"], &["it varies from run to run", "--times 3 or more"]);
+    for event in ["time", "off_cpu", "cycles:u"] {
+        let (limit, why) = (format!("{event}:9%"), format!("--fail-on {event}: it varies from run to run"));
+        check(&["--base", "HEAD", "--fail-on", &limit], &[&why, "--times 3 or more"]);
+        check(&["--save", "--fail-on", &limit], &[&why]);
+    }
     let mut command = perfmark(&["gate", "--base", "HEAD"]);
     let output = repository.settings(command.args(GATE)).env("PERFMARK_FILTER", "*=cycels").output().expect("started");
     assert_code(&output, 2);
@@ -271,9 +276,14 @@ fn baselines_are_kept_in_notes() {
     let file = file.to_str().expect("UTF-8");
     repository.check(&["--save", file], 0, &[]);
     repository.check(&["--baseline", file], 0, &["0 of 2 marks changed"]);
-    repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `other`"]);
-    let other = ["`--profile=release --`, and this is `--profile=dev -- 7`; use the same, or save it again"];
-    repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 2, &other);
+    repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `--example=other "]);
+    let other = ["no report of `--bin=small --profile=dev -- 7`, but of `--bin=small --profile=release --`. Save one"];
+    repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 3, &other);
+    // Another program of the same name.
+    repository.folder.file("examples/small.rs", PROGRAM);
+    repository.check(&["--baseline", file, "--example=small"], 3, &["no report of `--example=small"]);
+    let lacks = ["base.json has no page-faults:u, which --fail-on limits; save it again"];
+    repository.check(&["--baseline", file, "--fail-on", "page-faults:u:1%"], 2, &lacks);
 }
 
 fn counts_of_different_origin_are_refused() {
@@ -288,10 +298,10 @@ fn counts_of_different_origin_are_refused() {
     (event.read, event.reason) = (Read::Emulated, Some("counted by QEMU 7.2.22".into()));
     let file = repository.folder.report("base.json", &counted);
     let baseline = ["--baseline", &file];
-    repository.check(&baseline, 2, &["of base were counted by QEMU 7.2.22, and those of head counted by a PMU"]);
+    repository.check(&baseline, 2, &["of base were counted by QEMU 7.2.22, and those of head were counted by a PMU"]);
     counted.events.last_mut().expect("pushed").reason = Some("counted by QEMU 8.0.0".into());
     repository.set_report(&counted);
-    repository.check(&baseline, 2, &["of head counted by QEMU 8.0.0", "save the baseline again"]);
+    repository.check(&baseline, 2, &["of head were counted by QEMU 8.0.0", "save the baseline again"]);
     repository.folder.report("base.json", &counted);
     repository.check(&baseline, 0, &["base and head: instructions: counted by QEMU 8.0.0"]);
 }

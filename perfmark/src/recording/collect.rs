@@ -310,6 +310,9 @@ fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Even
         _ if !units.are_known(entry) => {
             (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
         }
+        (_, Some(emulator)) if unit == Unit::Ns => {
+            (Read::Emulated, Some(format!("measured in {emulator}, which is slower than the processor")))
+        }
         (_, Some(emulator)) => (Read::Emulated, Some(format!("counted by {emulator}"))),
         (Entry { spec: EventSpec::Time | EventSpec::Suspended, .. }, _) => (Read::Ticks, None),
         (Entry { user: 1.., .. }, _) => (Read::User, None),

@@ -395,9 +395,6 @@ pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: 
             }
             let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
             let remark = match read {
-                Read::Emulated if snapshot.events.iter().any(|event| event.unit == Unit::Ns) => {
-                    "; time is that of the emulator"
-                }
                 Read::None if names.contains(&"instructions") && why.contains("perf_event_open") => {
                     "; `perfmark run --emulate` counts instructions"
                 }
