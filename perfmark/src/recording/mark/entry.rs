@@ -10,7 +10,7 @@
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub(crate) use self::local::{OFF, counts, increment, is_off, is_skipping, set_counts, skip, skipping};
+pub(crate) use self::local::{OFF, increment, is_off, is_skipping, set_counts, skip, skipping};
 
 /// The slots in a thread's tables of marks. Calls of marks beyond them are recorded too, at the cost of some thousand
 /// instructions each. 0 and 1 are none.
@@ -115,28 +115,6 @@ mod local {
         }
     }
 
-    /// The thread's counts. It is computed anew: a program that switches stacks may be on another thread within one
-    /// function.
-    ///
-    /// # Safety
-    ///
-    /// The entry is that of a mark that skips calls.
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "an instruction")]
-    pub(crate) unsafe fn counts(entry: i64) -> *const Counts {
-        let counts;
-        // SAFETY: loads this thread's pointer. Loads that come after this are not moved before it.
-        unsafe {
-            asm!(
-                "mov {counts}, qword ptr fs:[{entry}]",
-                counts = out(reg) counts,
-                entry = in(reg) entry,
-                options(nostack, preserves_flags)
-            );
-        }
-        counts
-    }
-
     /// Adds 1 to a number that only this thread changes, and its signal handlers.
     ///
     /// # Safety
@@ -152,28 +130,30 @@ mod local {
     ///
     /// # Safety
     ///
-    /// The slot is below [`SLOTS`]. If its count is on, two numbers are `FROM_GAP` bytes before the
-    /// counts: how many calls the thread skipped so far, and how many there are when the gap ends.
+    /// The entry is that of a mark that skips calls, and the slot is below [`SLOTS`]. If its count is on, a number is
+    /// `FROM_GAP` bytes before the counts: in a gap, minus the number of calls that are left in it.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "a few instructions")]
-    pub(crate) unsafe fn skip<const FROM_GAP: usize>(counts: *const Counts, slot: u64) -> bool {
-        // SAFETY: this function's contract. Only this thread changes the numbers, so each change is a single
-        // instruction, but not atomic.
+    pub(crate) unsafe fn skip<const FROM_GAP: usize>(entry: i64, slot: u64) -> bool {
+        // SAFETY: this function's contract. The thread's counts are found anew: a program that switches stacks may be
+        // on another thread within one function. Only this thread changes the numbers, and its signal handlers, so each
+        // change is a single instruction, but not atomic. At the end of a gap, handlers see that it is over.
         unsafe {
             asm!(
+                "mov {counts}, qword ptr fs:[{entry}]",
                 "cmp qword ptr [{counts} + {slot}*8], 0",
-                "jns {is_off}",
-                "mov {skipped}, qword ptr [{counts} - {from_gap}]",
-                "cmp {skipped}, qword ptr [{counts} - {from_gap} + 8]",
-                "jge {is_over}",
+                "jns {is_measured}",
                 "inc qword ptr [{counts} - {from_gap}]",
+                "jle 2f",
+                "dec qword ptr [{counts} - {from_gap}]",
+                "jmp {is_measured}",
+                "2:",
                 "inc qword ptr [{counts} + {slot}*8]",
-                counts = in(reg) counts,
+                entry = in(reg) entry,
                 slot = in(reg) slot,
-                skipped = out(reg) _,
+                counts = out(reg) _,
                 from_gap = const FROM_GAP,
-                is_off = label { return false },
-                is_over = label { return false },
+                is_measured = label { return false },
                 options(nostack)
             );
         }
@@ -189,8 +169,6 @@ mod local {
     target_arch = "x86_64"
 )))]
 mod local {
-    use std::ptr;
-
     use super::Counts;
 
     /// The entry of a mark that is off. It is negative, which is quick to test.
@@ -214,11 +192,6 @@ mod local {
 
     pub(crate) unsafe fn set_counts(_: *const Counts) {}
 
-    #[inline]
-    pub(crate) unsafe fn counts(_: i64) -> *const Counts {
-        ptr::null()
-    }
-
     /// Adds 1. A signal handler does not change the number: it cannot acquire the recorder meanwhile.
     ///
     /// # Safety
@@ -231,7 +204,7 @@ mod local {
     }
 
     #[inline]
-    pub(crate) unsafe fn skip<const FROM_GAP: usize>(_: *const Counts, _: u64) -> bool {
+    pub(crate) unsafe fn skip<const FROM_GAP: usize>(_: i64, _: u64) -> bool {
         false
     }
 }

@@ -7,8 +7,8 @@ use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, need
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
 use crate::recording::recorder::thread::call_token::{NO_FRAME, Token, has_frame};
+use crate::recording::recorder::thread::memory::FROM_GAP_TO_COUNTS;
 use crate::recording::recorder::thread::overhead::CalibrationCalls;
-use crate::recording::recorder::thread::thinning::gap::skips;
 
 /// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if
 /// the program switches stacks.
@@ -50,21 +50,26 @@ pub fn begin(mark: &'static Mark) -> Begun {
     if entry::is_off(entry) {
         return Begun::new(entry.cast_unsigned(), mark);
     }
-    if entry::is_skipping(entry) {
+    let token = if entry::is_skipping(entry) {
+        // After the entry: if another thread changes both, it is the new slot.
+        let slot = mark.slot();
         #[allow(unsafe_code, reason = "finds the thread's counts")]
-        // SAFETY: the entry is that of a mark that skips calls, and its slot is below `SLOTS`.
-        let is_skipped = unsafe { skips(entry, || mark.slot()) };
-        return Begun::new(if is_skipped { entry.cast_unsigned() } else { begin_in_slot(mark) }, mark);
-    }
-    let token = enter_at(entry.cast_unsigned());
+        // SAFETY: the entry is that of a mark that skips calls, and its slot is below `SLOTS`. Where a count is on, the
+        // counts are in a `ThreadMemory`, whose gap begins with its position.
+        if unsafe { entry::skip::<FROM_GAP_TO_COUNTS>(entry, slot) } {
+            return Begun::new(entry.cast_unsigned(), mark);
+        }
+        enter_in_slot(slot)
+    } else {
+        enter_at(entry.cast_unsigned())
+    };
     Begun::new(if needs_setup(token) { begin_with_setup(mark) } else { token }, mark)
 }
 
-/// Begins a call that the marked function could have skipped.
+/// Another function, so that skipped calls need not put the entry and the slot into the same register.
 #[inline(never)]
-fn begin_in_slot(mark: &'static Mark) -> Token {
-    let token = enter_at(mark.slot());
-    if needs_setup(token) { begin_with_setup(mark) } else { token }
+fn enter_in_slot(slot: u64) -> Token {
+    enter_at(slot)
 }
 
 #[cold]

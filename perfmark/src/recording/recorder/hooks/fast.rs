@@ -96,7 +96,7 @@ pub(crate) unsafe fn begin<P: HookParams, const N: usize, const K: usize, const 
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before);
     if P::IS_GENERAL {
-        frame.skipped_before().set(recorder.bursts.skipped());
+        frame.skipped_before().set(recorder.bursts.gap.position());
         let [last_caller, last] = &plan.last_nodes;
         let caller = frame.below().node.get();
         if last_caller.get() == caller {
@@ -232,7 +232,7 @@ fn special<P: HookParams>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> 
     if !P::IS_GENERAL {
         return 0;
     }
-    frame.skipped_inside(recorder.bursts.skipped()) | plan.if_thinned()
+    frame.skipped_inside(recorder.bursts.gap.position()) | plan.if_thinned()
 }
 
 /// Continues the end of a call that is special in this way. What the events counted is in the frame's spare words.

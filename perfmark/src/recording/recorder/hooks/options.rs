@@ -13,6 +13,7 @@ use crate::recording::recorder::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME,
 use crate::recording::recorder::thread::plan::{Hooks, Plan};
 use crate::recording::recorder::thread::stack::FrameRef;
 use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
+use crate::recording::recorder::thread::thinning::bursts::Bursts;
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst};
 
@@ -101,12 +102,15 @@ fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
 
 /// Begins another poll of a skipped call. In a burst it is measured, because the self of calls around it requires that.
 pub(crate) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if recorder.bursts.complete() != 0
-        && let Some(frame) = recorder.stack.next_for(plan.set().len())
-    {
-        return begin_unrecorded(plan, recorder, frame);
+    let gap = &recorder.bursts.gap;
+    if !gap.skips_beside() {
+        if recorder.bursts.complete() != 0
+            && let Some(frame) = recorder.stack.next_for(plan.set().len())
+        {
+            return begin_unrecorded(plan, recorder, frame);
+        }
+        gap.skip_one();
     }
-    recorder.bursts.gap.skip_beside();
     begin_skipped_poll(plan, recorder)
 }
 
@@ -194,7 +198,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
         if thinning.restarts(&recorder.bursts) {
             note_end_of_burst(&recorder);
         }
-        thinning.apply_to(&recorder.bursts, true);
+        recorder.change_gap(|bursts| thinning.apply_to(bursts, true));
     }
     exclude_work(before.as_ref(), &recorder, false);
     plan.begin_measured(recorder)
@@ -236,8 +240,8 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn change_burst(recorder: &HeldRecorder) {
     let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
     if bursts.is_burst() {
-        bursts.end();
-    } else {
+        recorder.change_gap(Bursts::end);
+    } else if !recorder.change_gap(|bursts| bursts.resume(bursts.pause())) {
         bursts.begin(&recorder.random);
         note_begin_of_burst(recorder);
     }
@@ -259,7 +263,7 @@ fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before) | FRAME_OF_SKIPPED;
     frame.serial.set(token);
-    frame.skipped_before().set(recorder.bursts.skipped());
+    frame.skipped_before().set(recorder.bursts.gap.position());
     if recorder.graph().is_some() {
         // Calls inside are calls of the call around.
         frame.node.set(frame.below().node.get());

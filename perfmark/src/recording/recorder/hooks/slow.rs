@@ -42,7 +42,7 @@ pub(crate) fn begin(plan: &Plan, recorder: HeldRecorder) -> Token {
     let open_before = plan.cells.open.load(Relaxed);
     let token = recorder.stack.open(frame, plan, open_before);
     if recorder.has_thinned.get() {
-        frame.skipped_before().set(recorder.bursts.skipped());
+        frame.skipped_before().set(recorder.bursts.gap.position());
     }
     find_node(plan, frame, &recorder);
     plan.cells.open.store(open_before + 1, Relaxed);

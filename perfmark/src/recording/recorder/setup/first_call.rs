@@ -423,7 +423,7 @@ fn calibrate_set(
                         costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
                         false
                     });
-                    recorder.bursts.calibrate(false);
+                    recorder.change_gap(|bursts| bursts.calibrate(false));
                     self.caller.base_hooks().end(frame, recorder);
                 }
             });
@@ -463,7 +463,7 @@ fn calibrate_set(
     unsafe { scratch.set_thinning(&thinning, &resources.slots) };
     scratch.has_thinned.set(program.has_thinned.get());
     scratch.random.set(random::SEED);
-    let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set);
+    let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set).filter(|_| program.has_thinned.get());
     for plan in &plans {
         if let Some(of_skipped) = &of_skipped {
             // SAFETY: it lives until the end of this function, as `plans` do.

@@ -28,7 +28,7 @@ pub(crate) struct ThreadMemory {
     splits: SplitSpace,
 }
 
-/// The distance in bytes from a recorder's gap, which begins with the calls that were skipped so far, to the counts.
+/// The distance in bytes from a recorder's gap, which begins with its position, to the counts.
 pub(crate) const FROM_GAP_TO_COUNTS: usize =
     offset_of!(ThreadMemory, counts) - offset_of!(ThreadMemory, recorder.bursts.gap);
 

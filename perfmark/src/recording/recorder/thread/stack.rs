@@ -370,8 +370,8 @@ impl Frame {
         &self.inner_count
     }
 
-    /// If the thread has thinned marks: the number of calls that it had skipped when this one began, minus the call's
-    /// flags.
+    /// If the thread has thinned marks: the [position](super::thinning::gap::Gap::position) when the call began, set
+    /// back as that was since, minus the call's flags.
     #[inline]
     pub(crate) fn skipped_before(&self) -> &Cell<u64> {
         &self.inner_count
@@ -379,7 +379,8 @@ impl Frame {
 
     #[inline]
     fn flags(&self) -> u64 {
-        (self.skipped_before().get() & !SKIPPED).wrapping_neg() & !SKIPPED
+        // The number without flags may be negative.
+        (self.skipped_before().get().wrapping_add(UNRECORDED / 2) & !SKIPPED).wrapping_neg()
     }
 
     #[inline]
@@ -395,10 +396,10 @@ impl Frame {
         unsafe { self.node.get().as_ref() }
     }
 
-    /// The number of calls skipped inside this one, when the thread has skipped so many; with the call's flags.
+    /// The number of calls skipped inside this one, when the thread is at this position; with the call's flags.
     #[inline]
-    pub(crate) fn skipped_inside(&self, skipped: u64) -> u64 {
-        skipped.wrapping_sub(self.skipped_before().get())
+    pub(crate) fn skipped_inside(&self, position: u64) -> u64 {
+        position.wrapping_sub(self.skipped_before().get())
     }
 
     /// Whether a burst began or ended in this call.

@@ -86,9 +86,20 @@ impl Recorder {
         both.filter(|_| self.has_thinned.get())
     }
 
+    /// Begins or ends a gap. In the open calls, the number of calls skipped inside remains the same.
+    pub(crate) fn change_gap<R>(&self, change: impl FnOnce(&Bursts) -> R) -> R {
+        let before = self.bursts.gap.set_back.get();
+        let result = change(&self.bursts);
+        let set_back = self.bursts.gap.set_back.get().wrapping_sub(before);
+        for frame in self.stack.iter().take_while(|_| set_back != 0) {
+            frame.skipped_before().set(frame.skipped_before().get().wrapping_sub(set_back));
+        }
+        result
+    }
+
     /// The number of calls skipped inside this one.
     pub(crate) fn skipped_inside(&self, frame: FrameRef) -> u64 {
-        if self.has_thinned.get() { frame.skipped_inside(self.bursts.skipped()) & SKIPPED } else { 0 }
+        if self.has_thinned.get() { frame.skipped_inside(self.bursts.gap.position()) & SKIPPED } else { 0 }
     }
 
     /// Whether the call is measured without being recorded.
@@ -339,7 +350,7 @@ impl<'a> ActivityGuard<'a> {
     pub(crate) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
         let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
         TlsPointer::get().clear();
-        let gap = thread.recorder().map_or(0, |recorder| recorder.bursts.pause());
+        let gap = thread.recorder().map_or(0, |recorder| recorder.change_gap(Bursts::pause));
         Self { thread, activity: thread.activity.replace(activity), interrupts_hook, gap }
     }
 }
@@ -351,7 +362,7 @@ impl Drop for ActivityGuard<'_> {
         }
         self.thread.activity.set(self.activity);
         if let Some(recorder) = self.thread.recorder().filter(|_| self.gap > 0) {
-            recorder.bursts.resume(self.gap);
+            recorder.change_gap(|bursts| bursts.resume(self.gap));
         }
     }
 }

@@ -70,9 +70,8 @@ pub(crate) struct Bursts {
 
 impl Bursts {
     /// The number of calls skipped so far.
-    #[inline]
     pub(crate) fn skipped(&self) -> u64 {
-        self.gap.skipped()
+        self.gap.position().wrapping_add(self.gap.set_back.get())
     }
 
     /// Counts a call of the burst. `false` if all are counted, or no burst has begun.
@@ -191,11 +190,12 @@ impl Bursts {
         self.gap.end()
     }
 
-    /// Ends a pause, unless a block began in it.
-    pub(crate) fn resume(&self, calls: u64) {
+    /// Ends a pause, unless a block began in it. Returns whether calls are left in the gap.
+    pub(crate) fn resume(&self, calls: u64) -> bool {
         if !self.is_burst.get() {
             self.gap.begin(calls);
         }
+        calls > 0
     }
 
     /// Lets what is measured belong to the gap, after all calls of the burst were counted.
@@ -256,7 +256,7 @@ impl Bursts {
     pub(crate) fn calibrate(&self, skips: bool) {
         self.gap.end();
         if skips {
-            self.gap.begin(u64::MAX >> 2);
+            self.gap.begin(u64::MAX >> 8);
         }
         self.left.set(u64::MAX);
         self.complete.set(1);
@@ -327,6 +327,16 @@ mod tests {
             let allowed = 3.0 * deviation / f64::from(RUNS).sqrt();
             assert!(mean.abs() <= allowed, "{shares:?}: {mean}, allowed {allowed}");
         }
+    }
+
+    #[test]
+    fn skipped_polls_do_not_shorten_a_gap() {
+        let bursts = Bursts::default();
+        let gap = &bursts.gap;
+        gap.begin(3);
+        assert!(gap.skips_beside() && gap.skips() && gap.skips() && !gap.skips());
+        assert!(bursts.resume(bursts.pause()) && gap.skips() && !gap.skips_beside() && bursts.pause() == 0);
+        assert_eq!(bursts.skipped(), 4);
     }
 
     #[test]

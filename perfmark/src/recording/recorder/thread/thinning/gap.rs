@@ -1,33 +1,36 @@
 //! The gaps between bursts, in which a thread's thinned marks skip their calls.
-#![allow(unsafe_code, reason = "finds the thread's counts")]
+#![allow(unsafe_code, reason = "changes a number by one instruction")]
 
 use std::cell::Cell;
+use std::sync::atomic::AtomicI64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::recording::mark::entry;
-use crate::recording::recorder::thread::memory::FROM_GAP_TO_COUNTS;
 
 /// A gap of a thread. All zeroes: nothing is skipped.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Gap {
-    /// The number of calls that the thread skipped so far. Where marked functions skip calls themselves, a signal
-    /// handler may change it at any moment: so each change is a single instruction there.
-    skipped: Cell<i64>,
-    /// The number of skipped calls at which the gap ends.
-    until: Cell<i64>,
+    /// Each skipped call adds 1. It is negative in a gap, which ends at 0. Where marked functions skip calls
+    /// themselves, a signal handler may change it at any moment: so each change is a single instruction there.
+    position: AtomicI64,
+    /// How far the position was set back so far, where gaps began and ended.
+    pub(crate) set_back: Cell<u64>,
+    /// The number of skipped calls that do not belong to the gap.
+    beside: Cell<u64>,
 }
 
 impl Gap {
-    /// The number of calls that the thread skipped so far.
+    /// A number to which each skipped call adds 1, and which is [set back](Self::set_back) at times.
     #[inline]
-    pub(crate) fn skipped(&self) -> u64 {
-        self.skipped.get().cast_unsigned()
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Relaxed).cast_unsigned()
     }
 
     /// Skips the call that begins, if the thread is in a gap.
     #[inline]
     pub(crate) fn skips(&self) -> bool {
-        let skips = self.skipped.get() < self.until.get();
+        let skips = self.position.load(Relaxed) < 0;
         if skips {
             self.skip_one();
         }
@@ -38,40 +41,32 @@ impl Gap {
     #[inline]
     pub(crate) fn skip_one(&self) {
         // SAFETY: a live number, which only this thread uses.
-        unsafe { entry::increment(self.skipped.as_ptr()) };
+        unsafe { entry::increment(self.position.as_ptr()) };
     }
 
-    /// Skips one more than those of the gap.
-    pub(crate) fn skip_beside(&self) {
-        // First, so that a signal handler does not see the end of the gap in between.
-        self.until.set(self.until.get() + 1);
-        self.skip_one();
+    /// Skips one more than those of the gap, if the thread is in one.
+    #[inline]
+    pub(crate) fn skips_beside(&self) -> bool {
+        let skips = self.skips();
+        self.beside.set(self.beside.get() + u64::from(skips));
+        skips
     }
 
     /// Begins a gap of so many calls.
     pub(crate) fn begin(&self, calls: u64) {
-        self.until.set(self.skipped.get() + calls.cast_signed());
+        self.set(-calls.cast_signed());
     }
 
     /// Ends the gap, if there is one. Returns how many calls were left in it.
     pub(crate) fn end(&self) -> u64 {
-        // A signal handler may have skipped one more than there were.
-        let left = (self.until.get() - self.skipped.get()).max(0);
-        self.until.set(0);
-        left.cast_unsigned()
+        let is_over = self.position.load(Relaxed) >= 0;
+        self.beside.replace(0) + if is_over { 0 } else { self.set(0).unsigned_abs() }
     }
-}
 
-/// Skips the call that begins in the marked function, if the thread is in a gap. The slot is loaded after the entry: if
-/// another thread changes both, it is the new slot, whose calls are skipped only if that is right.
-///
-/// # Safety
-///
-/// The entry is that of a mark that skips calls. `slot` returns a slot below `SLOTS`.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "a few instructions of the marked function")]
-pub(crate) unsafe fn skips(entry: i64, slot: impl FnOnce() -> u64) -> bool {
-    // SAFETY: the thread's counts, or those of no thread. Where a count is on, they are in a `ThreadMemory` with a gap,
-    // which is a `Gap`.
-    unsafe { entry::skip::<FROM_GAP_TO_COUNTS>(entry::counts(entry), slot()) }
+    /// Sets the position. Returns the former one.
+    fn set(&self, position: i64) -> i64 {
+        let former = self.position.swap(position, Relaxed);
+        self.set_back.set(self.set_back.get().wrapping_add((former - position).cast_unsigned()));
+        former
+    }
 }
