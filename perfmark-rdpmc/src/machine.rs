@@ -60,14 +60,17 @@ impl Machine {
     }
 
     /// The names in a directory, sorted; empty if there is no such directory.
-    pub(crate) fn names(&self, path: impl AsRef<Path>) -> Result<Vec<String>, Unreadable> {
+    pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, Unreadable> {
         let list = |entries: fs::ReadDir| -> io::Result<Vec<String>> {
-            let names = entries.filter_map(|entry| entry.map(|entry| entry.file_name().into_string().ok()).transpose());
-            let mut names = names.collect::<io::Result<Vec<_>>>()?;
-            names.sort_unstable();
+            let mut names = Vec::new();
+            for entry in entries {
+                if let Ok(name) = entry?.file_name().into_string() {
+                    names.insert(names.partition_point(|other| *other < name), name);
+                }
+            }
             Ok(names)
         };
-        Ok(present(path.as_ref(), fs::read_dir(self.path(&path)).and_then(list))?.unwrap_or_default())
+        Ok(present(path.as_ref(), fs::read_dir(self.path(path)).and_then(list))?.unwrap_or_default())
     }
 
     /// `kernel.perf_event_paranoid`.

@@ -15,22 +15,20 @@ macro_rules! cache_parts {
             /// All of them, in the order of the kernel's numbers.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The names that perf accepts, first the one that it shows.
-            fn names(self) -> &'static [&'static str] {
-                match self { $(Self::$variant => &[$($name),+],)+ }
-            }
+            /// The names of each that perf accepts, first the one that it shows.
+            const NAMES: &[&[&str]] = &[$(&[$($name),+]),+];
         }
     };
 }
 
 /// Splits the longest matching name off the front of `text`, ignoring case. A hyphen or the end of the text must follow
-/// it.
-fn take<'a, P: Copy>(parts: &[P], names: fn(P) -> &'static [&'static str], text: &'a str) -> Option<(P, &'a str)> {
+/// it. Also returns which of the parts has this name.
+fn take<'a>(names: &[&[&str]], text: &'a str) -> Option<(usize, &'a str)> {
     let fits = |name: &str| {
         text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
             && matches!(text.as_bytes().get(name.len()), None | Some(b'-'))
     };
-    let all = parts.iter().flat_map(|&part| names(part).iter().map(move |name| (part, *name)));
+    let all = names.iter().enumerate().flat_map(|(part, names)| names.iter().map(move |name| (part, *name)));
     let (part, name) = all.filter(|(_, name)| fits(name)).max_by_key(|(_, name)| name.len())?;
     Some((part, text.get(name.len() + 1..).unwrap_or("")))
 }
@@ -106,9 +104,8 @@ impl CacheEvent {
 
     /// All valid combinations.
     pub fn all() -> impl Iterator<Item = Self> {
-        let ops = |cache| CacheOp::ALL.iter().map(move |&op| (cache, op));
-        let results = |(cache, op)| CacheResult::ALL.iter().filter_map(move |&result| Self::new(cache, op, result));
-        Cache::ALL.iter().copied().flat_map(ops).flat_map(results)
+        let nth = |n| Self::new(Cache::ALL[n / 6], CacheOp::ALL[n / 2 % 3], CacheResult::ALL[n % 2]);
+        (0..Cache::ALL.len() * 6).filter_map(nth)
     }
 
     /// The cache.
@@ -138,15 +135,13 @@ impl CacheEvent {
     /// accesses. The last two may be swapped. A text that continues differently after a cache's name is not one of
     /// these events.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        let (cache, mut rest) = take(Cache::ALL, Cache::names, name)?;
+        let (cache, mut rest) = take(Cache::NAMES, name)?;
         let (mut op, mut result) = (None, None);
         while !rest.is_empty() {
-            if let Some((found, after)) = take(CacheOp::ALL, CacheOp::names, rest).filter(|_| op.is_none()) {
-                (op, rest) = (Some(found), after);
-            } else if let Some((found, after)) =
-                take(CacheResult::ALL, CacheResult::names, rest).filter(|_| result.is_none())
-            {
-                (result, rest) = (Some(found), after);
+            if let Some((found, after)) = take(CacheOp::NAMES, rest).filter(|_| op.is_none()) {
+                (op, rest) = (Some(CacheOp::ALL[found]), after);
+            } else if let Some((found, after)) = take(CacheResult::NAMES, rest).filter(|_| result.is_none()) {
+                (result, rest) = (Some(CacheResult::ALL[found]), after);
             } else {
                 return None;
             }
@@ -154,14 +149,14 @@ impl CacheEvent {
         if name.ends_with('-') {
             return None;
         }
-        Self::new(cache, op.unwrap_or(CacheOp::Read), result.unwrap_or(CacheResult::Access))
+        Self::new(Cache::ALL[cache], op.unwrap_or(CacheOp::Read), result.unwrap_or(CacheResult::Access))
     }
 }
 
 impl fmt::Display for CacheEvent {
     /// As perf shows it: `L1-dcache-loads`, `L1-dcache-load-misses`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (cache, op) = (self.cache.names()[0], self.op.names());
+        let (cache, op) = (Cache::NAMES[self.cache as usize][0], CacheOp::NAMES[self.op as usize]);
         match self.result {
             CacheResult::Access => write!(f, "{cache}-{}", op[1]),
             CacheResult::Miss => write!(f, "{cache}-{}-misses", op[0]),
@@ -177,9 +172,9 @@ mod tests {
     fn every_name_that_perf_accepts_is_the_same_event_as_in_perf() {
         for event in CacheEvent::all() {
             assert_eq!(CacheEvent::from_name(&event.to_string()), Some(event));
-            for cache in event.cache.names() {
-                for op in event.op.names() {
-                    for result in event.result.names() {
+            for cache in Cache::NAMES[event.cache as usize] {
+                for op in CacheOp::NAMES[event.op as usize] {
+                    for result in CacheResult::NAMES[event.result as usize] {
                         assert_eq!(CacheEvent::from_name(&format!("{cache}-{op}-{result}")), Some(event));
                         assert_eq!(CacheEvent::from_name(&format!("{cache}-{result}-{op}")), Some(event));
                     }

@@ -6,20 +6,23 @@ const SUGGESTIONS: usize = 5;
 /// The names most similar to `wrong`, the most similar first; empty if none is similar.
 #[must_use]
 pub fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    nearest_of(wrong, &mut names.into_iter())
+}
+
+fn nearest_of<'a>(wrong: &str, names: &mut dyn Iterator<Item = &'a str>) -> Vec<&'a str> {
     let wrong = normalized(wrong);
     let allowed = (wrong.len() / 3).clamp(1, 6);
-    let mut near: Vec<(usize, &str)> = names
-        .into_iter()
-        .filter_map(|name| {
-            let candidate = normalized(name);
-            let full = distance(&wrong, &candidate, allowed);
-            // A part of a long name is similar as well: `dcache` in `L1-dcache-loads`.
-            let part = wrong.len() > 3 && candidate.windows(wrong.len()).any(|window| window == wrong);
-            full.or(part.then_some(allowed)).map(|distance| (distance, name))
-        })
-        .collect();
-    near.sort_unstable();
-    near.dedup();
+    let mut near: Vec<(usize, &str)> = Vec::new();
+    for name in names {
+        let candidate = normalized(name);
+        let full = distance(&wrong, &candidate, allowed);
+        // A part of a long name is similar as well: `dcache` in `L1-dcache-loads`.
+        let part = wrong.len() > 3 && candidate.windows(wrong.len()).any(|window| window == wrong);
+        let found = full.or(part.then_some(allowed)).map(|distance| (distance, name));
+        if let Some((found, Err(at))) = found.map(|found| (found, near.binary_search(&found))) {
+            near.insert(at, found);
+        }
+    }
     // The same name, spelt in another way.
     if near.first().is_some_and(|(distance, _)| *distance == 0) {
         near.truncate(1);

@@ -79,7 +79,7 @@ impl<'a> Pmu<'a> {
 
     /// The listed events.
     pub(super) fn events(&self) -> Result<Vec<String>, Unreadable> {
-        let mut events = self.machine.names(self.file("events"))?;
+        let mut events = self.machine.names(&self.file("events"))?;
         events.retain(|event| !ATTRIBUTE_SUFFIXES.iter().any(|suffix| event.ends_with(suffix)));
         Ok(events)
     }
@@ -91,6 +91,6 @@ impl<'a> Pmu<'a> {
 
     /// The fields of its format.
     pub(super) fn fields(&self) -> Result<Vec<String>, Unreadable> {
-        self.machine.names(self.file("format"))
+        self.machine.names(&self.file("format"))
     }
 }

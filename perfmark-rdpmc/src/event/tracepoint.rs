@@ -78,7 +78,7 @@ fn counts_in_user_mode(machine: &Machine, mount: &str, system: &str, name: &str)
 }
 
 fn unknown(machine: &Machine, events: &str, system: &str, name: &str) -> Result<Failure, Unreadable> {
-    let names = machine.names(format!("{events}/{system}"))?;
+    let names = machine.names(&format!("{events}/{system}"))?;
     if names.is_empty() {
         let systems = machine.names(events)?;
         let near = nearest(system, systems.iter().map(String::as_str));

@@ -1,9 +1,8 @@
 //! Maps and sets.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 
-use super::sort::arrange;
+use super::sort::{Order, Place, arrange};
 
 /// A map, in the order of its keys.
 #[derive(Clone, Debug)]
@@ -16,45 +15,6 @@ pub(crate) struct Map<K, V> {
 /// A set, in the order of its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Set<K>(Map<K, ()>);
-
-/// The indices of entries in the order of their keys, in parts, so that inserting one moves few.
-#[derive(Clone, Debug, Default)]
-struct Order(Vec<Vec<usize>>);
-
-/// Where an index is in the order, or belongs: its part, and the place in it.
-type Place = (usize, usize);
-
-impl Order {
-    /// The most indices of a part.
-    const MOST: usize = 256;
-
-    /// Finds the entry that is `Equal`. `compare` says whether an entry's key is less or greater.
-    #[inline(never)]
-    fn find(&self, compare: &dyn Fn(usize) -> Ordering) -> Result<usize, Place> {
-        let is_before = |part: &Vec<usize>| part.first().is_none_or(|&first| compare(first).is_le());
-        let part = self.0.partition_point(is_before).saturating_sub(1);
-        let Some(indices) = self.0.get(part) else { return Err((0, 0)) };
-        indices.binary_search_by(|&index| compare(index)).map(|at| indices[at]).map_err(|at| (part, at))
-    }
-
-    #[inline(never)]
-    fn insert(&mut self, (part, at): Place, index: usize) {
-        if self.0.is_empty() {
-            self.0.push(Vec::new());
-        }
-        let indices = &mut self.0[part];
-        indices.insert(at, index);
-        if indices.len() > Self::MOST {
-            let upper = indices.split_off(Self::MOST / 2);
-            self.0.insert(part + 1, upper);
-        }
-    }
-
-    #[inline(never)]
-    fn indices(&self) -> Vec<usize> {
-        self.0.concat()
-    }
-}
 
 impl<K, V> Map<K, V> {
     pub(crate) const fn new() -> Self {
@@ -142,7 +102,7 @@ impl<K, V> IntoIterator for Map<K, V> {
     type IntoIter = std::vec::IntoIter<(K, V)>;
 
     fn into_iter(mut self) -> Self::IntoIter {
-        arrange(self.order.indices(), &mut |one, other| self.entries.swap(one, other));
+        arrange(self.order.indices(), |one, other| self.entries.swap(one, other));
         self.entries.into_iter()
     }
 }

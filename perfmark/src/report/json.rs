@@ -206,8 +206,8 @@ macro_rules! objects {
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
-        resets, events, marks, call_graph, call_graph_lacks, samples by possible, sources,
-        notes
+        resets, events, marks, call_graph, call_graph_lacks, samples by possible,
+        sources by possible, notes
     }
     Event { name, unit, read, reason }
     Mark {

@@ -58,6 +58,7 @@ impl Quantity {
 }
 
 /// The cell of a value that was not measured.
+#[inline(never)]
 pub(super) fn missing() -> Quantity {
     Quantity { number: "–".to_owned(), unit: "" }
 }

@@ -3,7 +3,6 @@
 //! The names of files come from debug information, possibly of another machine, and a report may be published. So only
 //! files with the names of source files are read, and none in a process that has more rights than its caller.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::Path;
@@ -30,21 +29,21 @@ pub(super) struct SourceLines<'a> {
     /// The lines that the snapshot has itself.
     embedded: Map<(&'a str, u32), &'a str>,
     /// The files' texts, or `None` for those that are not shown.
-    files: BTreeMap<String, Option<String>>,
+    files: Map<String, Option<String>>,
     /// When the sampled modules were written; `None` for those that are not on this machine.
-    modules: BTreeMap<&'a Module, Option<SystemTime>>,
+    modules: Map<&'a Module, Option<SystemTime>>,
     /// The modules with code of each file; empty until the first file is read.
-    of_files: BTreeMap<&'a str, BTreeSet<&'a Module>>,
+    of_files: Map<&'a str, Vec<&'a Module>>,
     /// The bytes that may still be read.
     left: u64,
 }
 
 impl<'a> SourceLines<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, may_read: bool) -> Self {
-        let (files, modules, of_files) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let embedded = snapshot.source_lines().map(|(file, number, text)| ((file.as_str(), number), text.as_str()));
         let embedded = embedded.collect_map();
-        Self { snapshot, embedded, files, modules, of_files, left: if may_read { MOST } else { 0 } }
+        let left = if may_read { MOST } else { 0 };
+        Self { snapshot, embedded, files: Map::new(), modules: Map::new(), of_files: Map::new(), left }
     }
 
     /// The line's text without indentation, safe for a terminal; empty if it is not known. It is known if the file has
@@ -89,17 +88,26 @@ impl<'a> SourceLines<'a> {
 
     /// When the first of the modules with code of that file was written, if all of them are the sampled ones.
     fn built(&mut self, file: &str) -> Option<SystemTime> {
-        if self.of_files.is_empty() {
+        if self.of_files.len() == 0 {
             for samples in self.snapshot.sampled() {
                 for location in &samples.locations {
-                    let files = location.frames.iter().filter_map(|&at| samples.frames.get(at)?.file.as_deref());
-                    let module = samples.modules.get(location.module);
-                    files.for_each(|file| self.of_files.entry(file).or_default().extend(module));
+                    let Some(module) = samples.modules.get(location.module) else { continue };
+                    for file in location.frames.iter().filter_map(|&at| samples.frames.get(at)?.file.as_deref()) {
+                        let modules = self.of_files.get_or_default(file);
+                        if !modules.contains(&module) {
+                            modules.push(module);
+                        }
+                    }
                 }
             }
         }
         let modules = self.of_files.get(file)?;
-        let times = modules.iter().map(|&module| *self.modules.entry(module).or_insert_with(|| written(module)));
+        let times = modules.iter().map(|&module| {
+            if !self.modules.contains_key(module) {
+                self.modules.insert(module, written(module));
+            }
+            *self.modules.get(module)?
+        });
         times.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 }

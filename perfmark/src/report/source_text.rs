@@ -25,6 +25,9 @@ pub(super) fn around_lines_of_marks(snapshot: &Snapshot, reads_sources: bool) ->
 
 /// Puts the source text of a report's lines into the snapshot.
 pub(super) fn embed(snapshot: &mut Snapshot, reads_sources: bool) {
+    if snapshot.sampled().is_empty() {
+        return snapshot.sources.clear();
+    }
     let mut lines = lines_of_marks(snapshot, |line| line.is_own || line.samples >= FEWEST);
     for samples in snapshot.sampled() {
         let unmarked = functions_to_show(snapshot, samples).into_iter();

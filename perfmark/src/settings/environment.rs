@@ -5,6 +5,8 @@ use std::env;
 use std::ffi::{CStr, c_char};
 use std::ffi::{OsStr, OsString};
 
+use crate::compact::sort_by;
+
 /// The variables of perfmark.
 pub(crate) const VARIABLES: [&str; 16] = [
     "PERFMARK",
@@ -84,7 +86,7 @@ pub(crate) fn has_any() -> bool {
 /// the program's own, or settings of another version of perfmark.
 pub(crate) fn misspelled() -> Vec<String> {
     let mut names = names();
-    names.sort_unstable();
+    sort_by(&mut names, Ord::cmp);
     let report = |name: &String| {
         let meant = meant(name)?;
         Some(format!("{name} is not a setting of this version of perfmark, and is ignored; did you mean {meant}?"))
@@ -115,7 +117,7 @@ fn meant(name: &str) -> Option<&'static str> {
 /// Joins an error and what perfmark does instead.
 pub(crate) fn instead(why: &str, what: &str) -> String {
     match what.split_at_checked(1).filter(|_| why.ends_with('?')) {
-        Some((first, rest)) => format!("{why} {}{rest}", first.to_uppercase()),
+        Some((first, rest)) => format!("{why} {}{rest}", first.to_ascii_uppercase()),
         None => format!("{why}; {what}"),
     }
 }
@@ -129,6 +131,7 @@ fn name_of_perfmarks(variable: &[u8]) -> Option<String> {
 
 impl Environment<'_> {
     /// The variable's value, unless it is empty.
+    #[inline(never)]
     pub(crate) fn value(&self, name: &str) -> Option<OsString> {
         // Only in unit tests: a panic before `main` would abort the program.
         #[cfg(test)]
@@ -139,8 +142,12 @@ impl Environment<'_> {
     /// The variable's value as `parse` understands it. `None` if the variable is unset, empty or wrong.
     pub(crate) fn parsed<T>(&mut self, name: &str, parse: impl FnOnce(&OsStr) -> Result<T, String>) -> Option<T> {
         let value = self.value(name)?;
-        let parsed = parse(&value);
-        parsed.map_err(|why| self.report(format!("{name}={}: {why}", value.to_string_lossy()))).ok()
+        parse(&value).map_err(|why| self.report_value(name, &value, &why)).ok()
+    }
+
+    #[inline(never)]
+    fn report_value(&mut self, name: &str, value: &OsStr, why: &str) {
+        self.report(format!("{name}={}: {why}", value.to_string_lossy()));
     }
 
     /// Adds an error.

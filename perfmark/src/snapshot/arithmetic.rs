@@ -378,6 +378,7 @@ impl Values {
 
     /// As [`relative_error`](Self::relative_error), if only so many of these calls had been measured. `None` if nothing
     /// has a cost.
+    #[inline(never)]
     pub(crate) fn relative_error_if(&self, measured: u64) -> Option<f64> {
         let each = self.weight as f64 / measured as f64;
         let costs =

@@ -182,9 +182,9 @@ const MAX_CALLERS: usize = 1_024;
 #[cfg(feature = "serde")]
 const MAX_MODULES: usize = 4_096;
 
-/// These samples, or none in a program that can neither take nor read samples: it has no code for them.
+/// These samples, or parts of them; none in a program that can neither take nor read samples: it has no code for them.
 #[inline]
-pub(crate) fn possible(samples: &[Samples]) -> &[Samples] {
+pub(crate) fn possible<T>(samples: &[T]) -> &[T] {
     if cfg!(any(test, feature = "sampling", feature = "serde")) { samples } else { &[] }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::data::{Snapshot, SourceText};
+use super::samples::possible;
 
 /// Lines by their files and numbers.
 pub(crate) type LinesOfFiles = BTreeMap<String, BTreeMap<u32, String>>;
@@ -11,7 +12,7 @@ impl Snapshot {
     /// Each line of [`sources`](Self::sources) with its file and number.
     pub(crate) fn source_lines(&self) -> impl Iterator<Item = (&String, u32, &String)> {
         let numbered = |text: &'_ SourceText| (text.line..=u32::MAX).zip(0..text.lines.len());
-        self.sources
+        possible(&self.sources)
             .iter()
             .flat_map(move |text| numbered(text).map(move |(number, at)| (&text.file, number, &text.lines[at])))
     }
@@ -33,7 +34,7 @@ impl Snapshot {
 
     /// Adds the lines of another snapshot. A line that two builds have with different texts is left out.
     pub(super) fn merge_sources(&mut self, other: &Self) {
-        if self.sources == other.sources {
+        if possible(&self.sources) == possible(&other.sources) {
             return;
         }
         let mut files = LinesOfFiles::new();

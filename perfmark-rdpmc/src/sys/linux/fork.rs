@@ -174,6 +174,7 @@ fn register() {
 }
 
 /// Blocks all signals of this thread, and returns the previous mask; `None` if a filter forbids that.
+#[inline(never)]
 fn block_signals() -> Option<libc::sigset_t> {
     // SAFETY: live sets, which may be zeroed.
     unsafe {
@@ -351,7 +352,7 @@ fn put_empty_page(start: *mut libc::c_void, length: usize, access: libc::c_int) 
 
 impl Registration {
     /// Registers what `make` opens or maps.
-    pub(super) fn new(make: impl FnOnce() -> Result<Resource, i32>) -> Result<Self, i32> {
+    pub(super) fn new(make: &mut dyn FnMut() -> Result<Resource, i32>) -> Result<Self, i32> {
         let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut(), looks: 0 };
         let node = NonNull::from(Box::leak(Box::new(empty)));
         let mut gone = ptr::null_mut();
@@ -413,11 +414,11 @@ impl Drop for Registration {
 
 impl Descriptor {
     /// Registers what `open` opens. `open` must only call the kernel.
-    pub(super) fn open(open: impl FnOnce() -> Result<(RawFd, Identity), i32>) -> Result<Self, i32> {
+    pub(super) fn open(mut open: impl FnMut() -> Result<(RawFd, Identity), i32>) -> Result<Self, i32> {
         // For environments in which nothing runs before `main`.
         register();
         let mut opened = None;
-        let registration = Registration::new(|| {
+        let registration = Registration::new(&mut || {
             let (fd, identity) = open()?;
             opened = Some((fd, identity));
             Ok(Resource::Descriptor(fd, identity))
@@ -492,7 +493,7 @@ impl Mapping {
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
         let length = usize::try_from(page_size()).unwrap_or(4096);
         let mut page = NonNull::dangling();
-        let registration = Registration::new(|| {
+        let registration = Registration::new(&mut || {
             if !fd.is_ours() {
                 return Err(libc::EBADF);
             }

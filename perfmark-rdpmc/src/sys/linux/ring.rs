@@ -57,7 +57,7 @@ impl RingMapping {
         let page_bytes = usize::try_from(page_size()).map_err(|_| libc::EINVAL)?;
         let length = pages.checked_add(1).and_then(|pages| pages.checked_mul(page_bytes)).ok_or(libc::ENOMEM)?;
         let slot = fork::slot()?;
-        let registration = Registration::new(|| {
+        let registration = Registration::new(&mut || {
             let start = map(fd, length, 0, is_writable)?;
             slot.store(start, Relaxed);
             Ok(Resource::Ring(start, length, slot))
@@ -106,7 +106,7 @@ impl AuxMapping {
     pub(crate) fn new(fd: &Descriptor, page: &RingPage, is_writable: bool) -> Result<Self, i32> {
         let length = usize::try_from(page.aux_size.load(Relaxed)).map_err(|_| libc::EINVAL)?;
         let mut start = None;
-        let registration = Registration::new(|| {
+        let registration = Registration::new(&mut || {
             let mapped = map(fd, length, page.aux_offset.load(Relaxed), is_writable)?;
             start = ptr::NonNull::new(mapped.cast());
             Ok(Resource::Page(mapped, length))

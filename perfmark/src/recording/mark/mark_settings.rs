@@ -2,8 +2,6 @@
 //! environment or while the program runs.
 #![allow(unsafe_code, reason = "pointers to leaked boxes")]
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
@@ -12,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use super::definition::{self, CallMode, Mark, Measured};
 use super::entry::SLOTS;
 use super::{defaults, linked};
+use crate::compact::{Collect as _, Map};
 use crate::platform::per_process::PerProcess;
 use crate::settings::Budget;
 use crate::settings::EventSpec;
@@ -33,14 +32,11 @@ pub(crate) struct Variant {
     sampling: u8,
 }
 
-/// Not the standard library's default, which requests random numbers from the kernel and panics if there are none.
-type Hasher = BuildHasherDefault<DefaultHasher>;
-
 /// The filter in force; null leaves marks as they are written.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
 /// All filters that were set in this process. They are kept for threads that still read one, and for the next time that
 /// one is set.
-static FILTERS: PerProcess<Mutex<HashSet<&'static Filter, Hasher>>> = PerProcess::new();
+static FILTERS: PerProcess<Mutex<Vec<&'static Filter>>> = PerProcess::new();
 /// The most slots for variants.
 const MOST: usize = SLOTS / 2;
 /// The variants, by their slots.
@@ -51,14 +47,14 @@ static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
 /// The slots of variants, by their marks' addresses and settings.
-struct Known(HashMap<Key, u32, Hasher>);
+struct Known(Map<Key, u32>);
 
 type Key = (usize, Settings, bool, u8);
 
 impl Default for Known {
     /// A forked child keeps its parent's variants and its marks' slots.
     fn default() -> Self {
-        Self(VARIANTS.iter().filter_map(variant_at).map(|known| (known.key(), known.slot)).collect())
+        Self(VARIANTS.iter().filter_map(variant_at).map(|known| (known.key(), known.slot)).collect_map())
     }
 }
 
@@ -128,9 +124,9 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     // Without memory that a fork wipes, nothing is recorded.
     let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     let mut one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = one_at_a_time.get(filter).copied().unwrap_or_else(|| {
+    let known = one_at_a_time.iter().copied().find(|known| *known == filter).unwrap_or_else(|| {
         let known: &Filter = Box::leak(Box::new(filter.clone()));
-        one_at_a_time.insert(known);
+        one_at_a_time.push(known);
         known
     });
     FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);

@@ -255,7 +255,7 @@ impl EventSlots {
         let source = if has_room {
             self.open(spec, event, events)
         } else {
-            refuse(event, events, || format!("a thread has {MAX_COUNTERS} events besides `time` at most"))
+            refuse(event, events, format!("a thread has {MAX_COUNTERS} events besides `time` at most"))
         };
         let Some(source) = source else {
             self.refused.push(event);
@@ -282,14 +282,14 @@ impl EventSlots {
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
         if let Err(why) = counter_access::check() {
-            return refuse(id, events, || why.to_owned());
+            return refuse(id, events, why.to_owned());
         }
         if settings().read == ReadMode::Emulated {
             return open_emulated(opened, id, events);
         }
         let (mut counter, group) = match opened.and_then(|attr| self.open_counter(&attr)) {
             Ok(opened) => opened,
-            Err(error) => return refuse(id, events, || error.reason().to_owned()),
+            Err(error) => return refuse(id, events, error.reason().to_owned()),
         };
         if is_known_of_a_loop(counter.event())
             && events.with(id, |entry| entry.truth).is_none()
@@ -327,14 +327,14 @@ impl EventSlots {
     /// Opens the thread's context switches, unless another event has opened them, and notes the result for the report.
     fn open_switches(&mut self, id: EventId, events: &Events) -> Option<Rc<OffCpu>> {
         if let Err(why) = counter_access::check() {
-            return refuse(id, events, || why.to_owned());
+            return refuse(id, events, why.to_owned());
         }
         match self.switches.get_or_insert_with(|| OffCpu::open().map(Rc::new)) {
             Ok(switches) => {
                 events.with(id, |entry| entry.user += 1);
                 Some(Rc::clone(switches))
             }
-            Err(error) => refuse(id, events, || error.reason().to_owned()),
+            Err(error) => refuse(id, events, error.reason().to_owned()),
         }
     }
 
@@ -376,7 +376,7 @@ fn open_emulated(opened: Result<Attr, Error>, id: EventId, events: &Events) -> O
             });
             Some(Source::Emulated(counter))
         }
-        Err(error) => refuse(id, events, || error.reason().to_owned()),
+        Err(error) => refuse(id, events, error.reason().to_owned()),
     }
 }
 
@@ -390,10 +390,10 @@ impl Drop for EventSlots {
     }
 }
 
-fn refuse<T>(event: EventId, events: &Events, why: impl FnOnce() -> String) -> Option<T> {
+fn refuse<T>(event: EventId, events: &Events, why: String) -> Option<T> {
     events.with(event, |entry| {
         entry.refused += 1;
-        entry.why_refused.get_or_insert_with(why);
+        entry.why_refused.get_or_insert(why);
     });
     None
 }

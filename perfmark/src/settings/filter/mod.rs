@@ -71,7 +71,7 @@ struct Directive {
 }
 
 /// The settings of one directive, or of several combined.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Settings {
     pub(crate) is_on: Option<bool>,
     /// `N` of `every:N`: one call in `N` is measured.

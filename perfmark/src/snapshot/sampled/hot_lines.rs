@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::hot_functions::is_runtime;
 use super::marked_functions::MarkedFunctions;
 use super::stack::{StackFrame, is_probe};
-use crate::compact::sort_by_key;
+use crate::compact::{Map, sort_by_key};
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
@@ -49,9 +49,9 @@ impl Snapshot {
     /// The samples, for questions about many marks.
     #[must_use]
     pub fn samples_by_mark<'a>(&'a self, samples: &'a Samples) -> SamplesByMark<'a> {
-        let mut paths: BTreeMap<Option<usize>, Vec<&SampledPath>> = BTreeMap::new();
+        let mut paths: Map<Option<usize>, Vec<&SampledPath>> = Map::new();
         for path in &samples.paths {
-            paths.entry(path.marks.last().copied()).or_default().push(path);
+            paths.get_or_default(path.marks.last().copied()).push(path);
         }
         SamplesByMark { samples, paths, marked: MarkedFunctions::new(&self.marks, samples) }
     }
@@ -61,7 +61,7 @@ impl Snapshot {
 #[derive(Clone, Debug)]
 pub struct SamplesByMark<'a> {
     samples: &'a Samples,
-    paths: BTreeMap<Option<usize>, Vec<&'a SampledPath>>,
+    paths: Map<Option<usize>, Vec<&'a SampledPath>>,
     marked: MarkedFunctions<'a>,
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::stack::StackFrame;
+use crate::compact::{Collect as _, Map};
 use crate::snapshot::data::Mark;
 use crate::snapshot::path::{bare, end, of_trait, readable};
 use crate::snapshot::samples::{Frame, Samples};
@@ -14,7 +15,7 @@ const FUTURE: &str = "::{async_";
 #[derive(Clone, Debug)]
 pub struct MarkedFunctions<'a> {
     /// By the index of the mark: those that samples are directly in.
-    marks: BTreeMap<usize, MarkKey>,
+    marks: Map<usize, MarkKey>,
     /// In the order of their addresses.
     frames: Vec<(&'a Frame, FrameKey)>,
 }
@@ -58,7 +59,7 @@ impl<'a> MarkedFunctions<'a> {
         let mut keys = MarkKeys::default();
         let innermost = samples.paths.iter().filter_map(|path| path.marks.last().copied());
         let innermost: BTreeSet<usize> = innermost.collect();
-        let marks = innermost.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect();
+        let marks = innermost.into_iter().filter_map(|at| Some((at, keys.add(marks.get(at)?)))).collect_map();
         Self { marks, frames: samples.frames.iter().map(|frame| (frame, keys.key(frame))).collect() }
     }
 

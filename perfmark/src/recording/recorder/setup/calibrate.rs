@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use perfmark_rdpmc::CounterSet;
 
+use crate::compact::sort_by;
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
@@ -130,29 +131,31 @@ impl Calibration<'_> {
         let callers = self.means(calls.caller_mark, calls.marked_caller)?;
         let callers_of_unmarked = self.means(calls.caller_mark, calls.marked_caller_of_unmarked)?;
         // The value of a caller includes the inner call: its body and its probe.
-        let inner = each(less(callers_of_unmarked, in_leaf), self.of_set(&total), |body, probe| body + probe);
+        let inner = each(&less(&callers_of_unmarked, &in_leaf), &self.of_set(&total), &|body, probe| body + probe);
         let own_around = |is_between| self.own_around(calls.skipped, is_between);
         let between_bursts =
             if self.key.has_thinned() { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
         let probe = ProbeOverhead {
             in_leaf,
-            in_caller: less(callers, inner),
+            in_caller: less(&callers, &inner),
             total,
-            caller_extra: less(caller, total),
+            caller_extra: less(&caller, &total),
             skipped: per_call(skipped, unmarked_beside),
-            skipped_extra: less(of_caller, each(rest, total, |rest, total| rest + total)),
-            suspend_extra: each(suspended, total, |suspended, total| suspended.saturating_sub(2 * total)),
+            skipped_extra: less(&of_caller, &each(&rest, &total, &|rest, total| rest + total)),
+            suspend_extra: each(&suspended, &total, &|suspended, total| suspended.saturating_sub(2 * total)),
             early_extra,
             in_early: self.of_set(&early_extra),
             between_bursts,
         };
         let call_ns = marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
-        Some(MeasuredOverhead { probe, noise: less(most, in_leaf), call_ns })
+        Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })
     }
 
     /// The numbers of the set's slots, for each event of the set.
     fn of_set(&self, of_slots: &Numbers) -> Numbers {
-        array::from_fn(|n| self.key.set.get(n).map_or(0, |&slot| of_slots[slot]))
+        let mut numbers = Numbers::default();
+        numbers.iter_mut().zip(&self.key.set).for_each(|(number, &slot)| *number = of_slots[slot]);
+        numbers
     }
 
     /// Whether event `n` of the set is time off the CPU. A probe does not block: what is counted is the work of other
@@ -164,14 +167,15 @@ impl Calibration<'_> {
     /// In how many calls of the mark each event of the set is counted in `calls`, and the sum of their values.
     fn counted(&self, mark: &Mark, calls: &dyn Fn()) -> [(u64, u64); EVENT_SLOTS] {
         let events = self.key.set.len();
-        let so_far = || array::from_fn(|n| if n < events { self.thread.count_and_sum(mark, n) } else { (0, 0) });
-        let before: [_; EVENT_SLOTS] = so_far();
+        let (mut before, mut counted) = ([(0, 0); EVENT_SLOTS], [(0, 0); EVENT_SLOTS]);
+        (0..events).for_each(|n| before[n] = self.thread.count_and_sum(mark, n));
         self.thread.run_calls(calls);
-        let after: [_; EVENT_SLOTS] = so_far();
-        array::from_fn(|n| {
-            let sum = if self.is_off_cpu(n) { 0 } else { after[n].1.wrapping_sub(before[n].1) };
-            (after[n].0 - before[n].0, sum)
-        })
+        for n in 0..events {
+            let (count, sum) = self.thread.count_and_sum(mark, n);
+            let sum = if self.is_off_cpu(n) { 0 } else { sum.wrapping_sub(before[n].1) };
+            counted[n] = (count - before[n].0, sum);
+        }
+        counted
     }
 
     /// The value, for each event of the set, that nine of ten single calls of `call` do not exceed. It has this mark.
@@ -183,10 +187,12 @@ impl Calibration<'_> {
             let known = samples.iter_mut().zip(counted).filter(|(_, (count, _))| *count > 0);
             known.for_each(|(samples, (_, value))| samples.push(value));
         }
-        samples.map(|mut samples| {
-            samples.sort_unstable();
-            samples.get(samples.len() * 9 / 10).copied().unwrap_or(0)
-        })
+        let mut numbers = Numbers::default();
+        for (number, samples) in numbers.iter_mut().zip(&mut samples) {
+            sort_by(samples, Ord::cmp);
+            *number = samples.get(samples.len() * 9 / 10).copied().unwrap_or(0);
+        }
+        numbers
     }
 
     /// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
@@ -207,14 +213,16 @@ impl Calibration<'_> {
     /// loops.
     fn own_around(&self, call: fn(), is_between: bool) -> Numbers {
         let each_own = (0..self.loops).map(|_| self.thread.own_around(&|| run(call), is_between));
-        let least = each_own.reduce(|least, own| each(least, own, u64::min)).unwrap_or_default();
-        array::from_fn(|n| if self.is_off_cpu(n) { 0 } else { least[n] })
+        let mut least = each_own.reduce(|least, own| each(&least, &own, &u64::min)).unwrap_or_default();
+        (0..self.key.set.len()).filter(|&n| self.is_off_cpu(n)).for_each(|n| least[n] = 0);
+        least
     }
 
     /// What each event slot counts in a loop of each function, which `run_calls` runs: the least of several loops,
     /// which take turns. Every disturbance makes a loop more expensive, and overhead that is too high would hide what
     /// calls cost. `None` if an event was counted in no loop of a function. Also returns the time that a loop of each
     /// function takes.
+    #[inline(never)]
     fn in_loops<const N: usize>(
         &self,
         functions: [fn(); N],
@@ -253,23 +261,25 @@ fn in_loop(slots: &EventSlots, run_loop: &dyn Fn(), least: &mut Numbers, time: &
 }
 
 /// The first numbers, if all of them are known.
-fn known(numbers: Numbers, count: usize) -> Option<Numbers> {
-    let is_known = numbers.iter().take(count).all(|&number| number != u64::MAX);
-    is_known.then(|| array::from_fn(|n| if n < count { numbers[n] } else { 0 }))
-}
-
-fn each(first: Numbers, second: Numbers, function: impl Fn(u64, u64) -> u64) -> Numbers {
-    array::from_fn(|n| function(first[n], second[n]))
+#[inline(never)]
+fn known(mut numbers: Numbers, count: usize) -> Option<Numbers> {
+    let (known, others) = numbers.split_at_mut(count);
+    others.fill(0);
+    (!known.contains(&u64::MAX)).then_some(numbers)
 }
 
 #[inline(never)]
-fn less(numbers: Numbers, others: Numbers) -> Numbers {
-    each(numbers, others, u64::saturating_sub)
+fn each(first: &Numbers, second: &Numbers, function: &dyn Fn(u64, u64) -> u64) -> Numbers {
+    array::from_fn(|n| function(first[n], second[n]))
+}
+
+fn less(numbers: &Numbers, others: &Numbers) -> Numbers {
+    each(numbers, others, &u64::saturating_sub)
 }
 
 /// What one call more counts, if loops count this.
 fn per_call(with: &Numbers, without: &Numbers) -> Numbers {
-    less(*with, *without).map(in_one_call)
+    each(with, without, &|with, without| in_one_call(with.saturating_sub(without)))
 }
 
 fn in_one_call(in_loop: u64) -> u64 {
