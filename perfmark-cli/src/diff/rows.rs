@@ -28,7 +28,7 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
             (Verdict::TooFew(_), _) => "too few calls".into(),
             (Verdict::TooShort, _) => "too short".into(),
             (Verdict::Same | Verdict::TooFewRuns(_), Some(0.0)) => "=".into(),
-            (Verdict::Same | Verdict::TooFewRuns(_), None) if judgement.head == judgement.base => "=".into(),
+            (Verdict::Same | Verdict::TooFewRuns(_), None) if judgement.head - judgement.base == 0.0 => "=".into(),
             (Verdict::Same | Verdict::TooFewRuns(_), Some(change)) => format!("~ {}", percent(change)),
             (_, Some(change)) => percent(change),
             (_, None) => "from 0".into(),
