@@ -71,7 +71,8 @@ fn index(event: &Event) -> Option<usize> {
 }
 
 impl EmulatedCounter {
-    /// Whether the emulator counts the event: instructions, branches, and loads and stores of `L1-dcache`, in user mode.
+    /// Whether the emulator counts the event: instructions, branches, `L1-dcache-loads` and `L1-dcache-stores`, in user
+    /// mode.
     #[must_use]
     pub fn is_counted(event: &Event) -> bool {
         index(event).is_some()

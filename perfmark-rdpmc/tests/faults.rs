@@ -70,7 +70,8 @@ fn run_scenario(scenario: &str) {
         ),
         "enosys" => filtered(
             libc::ENOSYS,
-            "ENOSYS: the kernel has no perf events, or a seccomp filter (common in containers) or an emulator hides them",
+            "ENOSYS: the kernel has no perf events, or a seccomp filter (common in containers) or an emulator hides \
+             them",
         ),
         "no locked memory" => no_locked_memory(),
         _ => panic!("no scenario {scenario}"),

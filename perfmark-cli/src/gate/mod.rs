@@ -80,11 +80,11 @@ them if `perfmark doctor` finds that it counts instructions. Otherwise, QEMU's u
 `perfmark run --help`). A remark in the comparison says which.
 
 Baselines:
-  `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, beside those of other programs and \
-arguments. `perfmark gate --base REF --baseline` compares with it. Share it with `git push origin refs/notes/perfmark`, and get it with \
-`git fetch origin refs/notes/perfmark:refs/notes/perfmark`. Instructions that a PMU counted are not compared with \
-those of an emulator, nor those of two versions of an emulator, nor reports of other profiles, features or arguments. \
-Use a baseline only with the same compiler and kind of machine.
+  `perfmark gate --save` keeps the report of HEAD in refs/notes/perfmark, beside those of other programs, options \
+and arguments. `perfmark gate --base REF --baseline` compares with the one of the same program, options and \
+arguments. Share it with `git push origin refs/notes/perfmark`, and get it with `git fetch origin \
+refs/notes/perfmark:refs/notes/perfmark`. Instructions that a PMU counted are not compared with those of an emulator, \
+nor those of two versions of an emulator. Use a baseline only with the same compiler and kind of machine.
 
 Exit status:
   0  no gate failed

@@ -26,8 +26,8 @@ const TRIAL_STATUS: i32 = 42;
 pub(super) const SIGILL_CODE: u8 = 132;
 /// As for SIGSEGV.
 pub(super) const SIGSEGV_CODE: u8 = 139;
-pub(super) const UNALIGNED_HANDLER: &str = "QEMU 7.2 calls signal handlers with an unaligned stack, so one that calls a \
-                                            mark or uses SSE may end the program (chapter `gate` of the guide)";
+pub(super) const UNALIGNED_HANDLER: &str = "QEMU 7.2 calls signal handlers with an unaligned stack, so one that \
+                                            calls a mark or uses SSE may end the program (chapter `gate` of the guide)";
 pub(super) const LACKS_INSTRUCTION: &str = "the emulated processor may lack an instruction, such as one of AVX-512; \
                                             build the program without `-C target-cpu=native`";
 
