@@ -70,8 +70,7 @@ fn lacks_times(samples: &Samples) -> Option<String> {
     match (samples.timestamps, without) {
         (_, 0) => None,
         (true, _) => Some(format!(
-            "{} of {} samples of {} are not on the timeline: perfmark keeps the times of the first ones of runs with \
-             `timestamps`",
+            "{} of {} samples of {} are not on the timeline: perfmark keeps the times of the first ones",
             exact(without),
             exact(all),
             samples.rate()

@@ -47,8 +47,7 @@ pub struct Samples {
     pub user_ns: u64,
     /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.
     pub stack_bytes: u64,
-    /// Whether the first 131,072 samples have [times](SampledStack::times); in a merged snapshot, those of at least one
-    /// part.
+    /// Whether the first 131,072 samples have [times](SampledStack::times).
     #[cfg_attr(feature = "serde", serde(default))]
     pub timestamps: bool,
     /// The samples, by paths of marks; those outside of all marks first.

@@ -153,7 +153,8 @@ impl Samples {
     /// Whether the samples of both can be added.
     pub(in crate::snapshot) fn is_same_sampling(&self, other: &Self) -> bool {
         let rate = |samples: &Self| (samples.event.clone(), samples.period, samples.frequency);
-        rate(self) == rate(other) && self.stack_bytes == other.stack_bytes
+        let contents = |samples: &Self| (samples.stack_bytes, samples.timestamps);
+        rate(self) == rate(other) && contents(self) == contents(other)
     }
 
     /// These samples, with the counts of two others combined.
@@ -169,7 +170,6 @@ impl Samples {
             why_without: parts.iter().find_map(|samples| samples.why_without.clone()),
             threads_too_short: count(|samples| samples.threads_too_short),
             user_ns: count(|samples| samples.user_ns),
-            timestamps: parts.iter().any(|samples| samples.timestamps),
             ..self
         }
     }
@@ -330,8 +330,6 @@ mod tests {
         both.merge(&late);
         assert_eq!(times(&both), [(10, 0), (11, 1), (10, 2), (11, 3), (12, 3)]);
         assert_eq!(only(&both).threads.iter().map(|thread| thread.id).collect::<Vec<_>>(), [7, 8, 7, 8]);
-        both.merge(&one());
-        assert!(only(&both).timestamps && times(&both).len() == 5, "a run without times is no other sampling");
         let between = Snapshot { wall_ns: 1, ..late }.since(&early);
         assert_eq!((times(&between), only(&between).threads.len()), (vec![(12, 1)], 2));
     }
