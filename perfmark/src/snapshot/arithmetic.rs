@@ -103,7 +103,10 @@ impl Snapshot {
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
         for samples in &mut between.samples {
-            if let Some(before) = earlier.sampled().iter().find(|before| before.is_same_sampling(samples)) {
+            // A program may have sampled with and without timestamps.
+            let is_this =
+                |before: &&Samples| before.is_same_sampling(samples) && before.timestamps == samples.timestamps;
+            if let Some(before) = earlier.sampled().iter().find(is_this) {
                 *samples = samples.since(before, &indices);
             }
         }
