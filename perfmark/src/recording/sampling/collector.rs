@@ -238,9 +238,9 @@ impl State {
         Some(has_new)
     }
 
-    /// Reads the rings of all threads, and returns those of the threads that go on. `counts_lost` asks the kernel for
-    /// losses that no record says yet, because the ring has been full since.
-    fn read(&mut self, counts_lost: bool) -> Vec<Shared<Ring>> {
+    /// Reads the rings of all threads, and returns those of the threads that go on. `is_complete` is as in
+    /// [`Rest::read`].
+    fn read(&mut self, is_complete: bool) -> Vec<Shared<Ring>> {
         let Some(registry) = threads::lock() else { return Vec::new() };
         let entries = registry.entries.clone();
         drop(registry);
@@ -256,7 +256,7 @@ impl State {
         for ((number, entry), head) in entries.into_iter().zip(heads) {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
             if let (Some(events), Some(sampling), Some(rest)) = (&entry.ring, sampling, self.rests.get_mut(&number)) {
-                rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, counts_lost);
+                rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, is_complete);
                 if entry.has_ended {
                     self.rests.remove(&number);
                 } else {
