@@ -27,10 +27,10 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
              feature `symbols`, or write a report with PERFMARK_FORMAT=json for `perfmark report --symbols FILE`"
         ));
     }
-    Some(format!(
-        "Lines below a mark: share of the samples in the mark without marked callees, ± its standard error. Lines and \
-         functions with fewer than {FEWEST} samples are not shown. {taken}."
-    ))
+    let few = format!("unctions with fewer than {FEWEST} samples are not shown. {taken}.");
+    let of_lines = "Lines below a mark: share of the samples in the mark without marked callees, ± its standard error.";
+    let has_lines = samples.iter().flat_map(|one| &one.paths).any(|path| !path.marks.is_empty());
+    Some(if has_lines { format!("{of_lines} Lines and f{few}") } else { format!("F{few}") })
 }
 
 /// Samplings of which so many samples were lost that the others may be biased, a sentence each.
