@@ -9,7 +9,7 @@ use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
 use perfmark_rdpmc::sample::Ring;
 
 use super::reading::{Code, Rest};
-use super::rings::{Events, Samplers};
+use super::rings::{Events, Samplers, try_open};
 use super::task::Tasks;
 use super::threads::{self, Entry, has_open_calls};
 use super::totals::Totals;
@@ -119,6 +119,17 @@ pub(crate) fn snapshot_notes() -> Vec<String> {
 const MOST_SAMPLINGS: usize = 16;
 
 pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14";
+
+/// The events that can be sampled, and why the others cannot.
+pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<String>) {
+    let (mut available, mut why) = (settings.clone(), Vec::new());
+    available.events.retain(|event| {
+        let opened = try_open(event, settings);
+        why.extend(opened.as_ref().err().map(ToString::to_string));
+        opened.is_ok()
+    });
+    (available, why)
+}
 
 /// Begins to sample. Returns the number of the sampling.
 pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
