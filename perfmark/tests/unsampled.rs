@@ -43,6 +43,7 @@ mod linux {
             ("a_limit_of_descriptors_is_the_reason_why_most_of_1200_threads_are_not_sampled", few_descriptors),
             ("locked_memory_is_the_reason_why_most_of_1200_threads_are_not_sampled", no_locked_memory),
             ("the_paranoid_level_is_the_reason_why_nothing_is_sampled", paranoid),
+            ("an_event_that_cannot_be_sampled_is_left_out_with_its_reason", one_of_two),
             ("a_program_that_is_executed_is_sampled_anew", executed),
         ];
         support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
@@ -74,6 +75,7 @@ mod linux {
                 become_nobody();
                 work();
             }
+            "works" => work(),
             "executes" => {
                 work();
                 let mut next = program::command(&env::current_exe().expect("known"), "executed", &[SAMPLED]);
@@ -203,6 +205,17 @@ mod linux {
         drop(level);
         assert_says(&table, "PERFMARK_SAMPLE has no effect: ");
         assert_says(&table, "kernel.perf_event_paranoid is 3");
+    }
+
+    fn one_of_two() {
+        if perfmark::Sampling::new().event("cycles").period(100_003).start().is_ok() {
+            return println!("skipped: this machine has a PMU");
+        }
+        let Some(both) = table("works", &[("PERFMARK_SAMPLE", "99,cycles:100003")]) else { return };
+        assert_says(&both, ", 99 a second");
+        assert_says(&both, "PERFMARK_SAMPLE leaves out cycles:u: ");
+        let Some(none) = table("works", &[("PERFMARK_SAMPLE", "cycles:100003,instructions:100003")]) else { return };
+        assert_says(&none, "PERFMARK_SAMPLE has no effect: ");
     }
 
     fn executed() {

@@ -72,11 +72,11 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
     // Marks move the lines below them, so those of a file are inserted together.
     let mut asked: BTreeMap<PathBuf, Asked<'_>> = BTreeMap::new();
     for path in rust_files(&arguments.all, true)? {
-        asked.entry(canonical(&path)?).or_default().all = true;
+        asked.entry(path).or_default().all = true;
     }
     for location in &arguments.locations {
         let (path, line) = parsed(location)?;
-        asked.entry(canonical(&path)?).or_default().lines.push((location, line));
+        asked.entry(canonical(path)?).or_default().lines.push((location, line));
     }
     // Nothing is written before all is read.
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
@@ -158,10 +158,15 @@ fn written(
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `src/tokens.rs:12`
-fn parsed(location: &str) -> Result<(PathBuf, usize), String> {
-    let parts = location.rsplit_once(':').and_then(|(file, line)| Some((file.into(), line.parse().ok()?)));
-    parts.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(location)))
+/// `src/tokens.rs:12`, or with a column, which rustc adds.
+fn parsed(location: &str) -> Result<(&Path, usize), String> {
+    fn parts(location: &str) -> Option<(&str, usize)> {
+        let (file, number) = location.rsplit_once(':')?;
+        Some((file, number.parse().ok()?))
+    }
+    let last = parts(location);
+    let found = last.and_then(|(file, _)| parts(file)).or(last).map(|(file, line)| (Path::new(file), line));
+    found.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(location)))
 }
 
 /// Where to mark the innermost function that contains the line, or why it cannot be marked.
@@ -211,7 +216,8 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
     let mut left: Vec<PathBuf> = places.to_vec();
     while let Some(place) = left.pop() {
         if !place.is_dir() {
-            files.insert(place);
+            // A link stays one, and what it refers to is written.
+            files.insert(canonical(&place)?);
             continue;
         }
         let reading = |why: io::Error| format!("reading {}: {why}", place.display());

@@ -47,6 +47,14 @@ fn a_function_is_marked_and_unmarked() {
     assert_eq!(read(), SOURCE);
     assert_eq!(stdout(&["mark", &at(1), &other], 0), "2 new marks in 1 file\n");
     assert_eq!(stdout(&["unmark", &file], 0), "2 marks removed from 1 file\n");
+    // Through a link, and with the column that rustc adds.
+    let linked = folder.0.join("link.rs");
+    std::os::unix::fs::symlink("main.rs", &linked).expect("linked");
+    let linked = linked.to_str().expect("UTF-8");
+    assert_eq!(stdout(&["mark", &format!("{linked}:5:4"), &at(5)], 0), "1 new mark in 1 file\n");
+    assert_eq!(stdout(&["unmark", linked, &file], 0), "1 mark removed from 1 file\n");
+    assert!(fs::symlink_metadata(linked).expect("there").is_symlink());
+    assert_eq!(read(), SOURCE);
 }
 
 fn all_functions_of_a_folder_are_marked() {

@@ -265,10 +265,17 @@ impl Drop for SamplingGuard {
     }
 }
 
-/// Begins the sampling that the environment requests, in perfmark's own work. It goes on until the program ends.
+/// Begins the sampling that the environment requests, in perfmark's own work. It goes on until the program ends. Events
+/// that cannot be sampled are left out, and are the error.
 pub(crate) fn start_from_environment() -> Result<(), String> {
     let Some(sampling) = &settings().sampling else { return Ok(()) };
-    let guard = begin_in_own_work(sampling).map_err(|why| format!("PERFMARK_SAMPLE has no effect: {why}"))?;
+    let (guard, missing) = begin_in_own_work(sampling).map(|guard| (guard, Vec::new())).or_else(|why| {
+        let (available, missing) = sampling::available(sampling);
+        let is_less = !missing.is_empty() && !available.events.is_empty();
+        let begun = if is_less { begin_in_own_work(&available) } else { Err(why) };
+        let no_effect = |why| format!("PERFMARK_SAMPLE has no effect: {why}");
+        begun.map(|guard| (guard, missing)).map_err(no_effect)
+    })?;
     std::mem::forget(guard);
-    Ok(())
+    if missing.is_empty() { Ok(()) } else { Err(format!("PERFMARK_SAMPLE leaves out {}", missing.join("; "))) }
 }

@@ -195,17 +195,15 @@ fn warnings(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<
 /// The legend's sentences.
 fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
     let mut text = String::new();
-    if labels.is_empty() {
-        text.push_str("the program has no marks\n");
-    } else if !snapshot.marks.iter().any(is_called) {
-        text.push_str("no mark was called\n");
-    } else {
+    if snapshot.marks.iter().any(is_called) {
         legend::budget(&mut text, snapshot, labels, UNBROKEN);
         if shares.leading().is_some() {
             text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
         }
         legend::estimates(&mut text, snapshot, labels, has(snapshot, shares, ESTIMATE), UNBROKEN);
         legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
+    } else {
+        text.push_str(legend::no_rows(snapshot));
     }
     legend::events(&mut text, snapshot, true, UNBROKEN);
     legend::never_called(&mut text, snapshot, labels, UNBROKEN);

@@ -40,6 +40,17 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
     busy(out, snapshot, columns);
 }
 
+/// Why no mark has a row.
+pub(super) fn no_rows(snapshot: &Snapshot) -> &'static str {
+    let marks = &snapshot.marks;
+    match () {
+        () if marks.is_empty() => "the program has no marks\n",
+        () if marks.iter().all(|mark| !mark.on) => "the filter turns all marks off\n",
+        () if marks.iter().any(|mark| !mark.on) => "no mark that is on was called\n",
+        () => "no mark was called\n",
+    }
+}
+
 /// Whether other work took the CPU from the program, so that its times may be too long.
 pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
     let preempted = ratio::share_of_time(&snapshot.marks, ratio::preempted_of_time);

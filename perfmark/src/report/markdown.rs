@@ -28,8 +28,10 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     });
     out.push('\n');
     if groups.is_empty() {
-        out.push_str(if names.is_empty() { "the program has no marks\n\n" } else { "no mark was called\n\n" });
-        out.push_str(&below(snapshot, &names, "", view));
+        out.extend([legend::no_rows(snapshot), "\n"]);
+        hot_lines(&mut out, snapshot, &groups, &names, view);
+        let legend = lines("- ", |out| wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, UNBROKEN));
+        out.push_str(&below(snapshot, &names, &legend, view));
         return out;
     }
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, &shares);
@@ -319,6 +321,12 @@ outside marks: 28 % ± 2 of all samples; consider marking (in and outside marks)
         let head = "perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads\n\n";
         let never = snapshot(&[], &[mark("parse", 0)]);
         assert_eq!(render(&never), format!("{head}no mark was called\n\n- never called: parse\n"));
+        let outside = render(&sample::sampled_outside(false));
+        assert!(outside.contains("\nthe filter turns all marks off\n\noutside marks: 99 % ± 1 of"), "{outside}");
+        assert!(
+            outside.contains("| `Words::read` | 38 % ") && outside.contains("not shown. 136 samples of"),
+            "{outside}"
+        );
         let mut bare = mark("bare", 3);
         assert!(render(&snapshot(&[], &[bare.clone()])).contains("| `bare` | – | – | – | 3 | – |"));
         bare.values = vec![values("time", 0, 0)];

@@ -27,10 +27,10 @@ pub(super) fn legend(snapshot: &Snapshot) -> Option<String> {
              feature `symbols`, or write a report with PERFMARK_FORMAT=json for `perfmark report --symbols FILE`"
         ));
     }
-    Some(format!(
-        "Lines below a mark: share of the samples in the mark without marked callees, ± its standard error. Lines and \
-         functions with fewer than {FEWEST} samples are not shown. {taken}."
-    ))
+    let few = format!("unctions with fewer than {FEWEST} samples are not shown. {taken}.");
+    let of_lines = "Lines below a mark: share of the samples in the mark without marked callees, ± its standard error.";
+    let has_lines = samples.iter().flat_map(|one| &one.paths).any(|path| !path.marks.is_empty());
+    Some(if has_lines { format!("{of_lines} Lines and f{few}") } else { format!("F{few}") })
 }
 
 /// Samplings of which so many samples were lost that the others may be biased, a sentence each.
@@ -42,6 +42,7 @@ pub(super) fn biased(snapshot: &Snapshot) -> impl Iterator<Item = String> {
             lost(samples).filter(|_| samples.is_lossy()),
             missing(samples),
             unattributed(samples).filter(|_| samples.is_unattributed()),
+            without(samples).filter(|_| samples.lacks_threads()),
         ];
         why.into_iter().flatten().map(move |sentence| of_event(&event, &sentence))
     })
@@ -163,16 +164,20 @@ pub(super) fn lacks_of(samples: &Samples) -> Vec<String> {
 
 /// What is missing of threads.
 fn of_threads(samples: &Samples) -> Vec<String> {
-    let mut lacks = Vec::new();
-    if samples.threads_without > 0 {
-        let why = samples.why_without.as_deref().map_or_else(String::new, |why| format!(": {}", sanitize(why)));
-        lacks.push(format!("{} could not be sampled{why}", counted(samples.threads_without, "thread")));
-    }
+    let mut lacks = Vec::from_iter(without(samples));
     if samples.threads_too_short > 0 {
         let threads = counted(samples.threads_too_short, "thread");
         lacks.push(format!("{threads} ended before perfmark could sample them"));
     }
     lacks
+}
+
+/// The threads that could not be sampled.
+fn without(samples: &Samples) -> Option<String> {
+    let why = samples.why_without.as_deref().map_or_else(String::new, |why| format!(": {}", sanitize(why)));
+    let flagged = if samples.lacks_threads() { flagged() } else { String::new() };
+    let threads = samples.threads_without;
+    (threads > 0).then(|| format!("{} could not be sampled{why}{flagged}", counted(threads, "thread")))
 }
 
 /// A count with its noun and verb.
@@ -198,6 +203,7 @@ mod tests {
             samples.throttled = 1;
             (samples.threads_without, samples.why_without) = (2, Some("mmap: EPERM".into()));
             samples.threads_too_short = 1_200;
+            samples.user_ns = 5_000_000_000;
         });
         let expected = [
             "2 threads could not be sampled: mmap: EPERM",
@@ -224,6 +230,23 @@ mod tests {
                         that ended soon or could not be sampled, or because the kernel was late; shares have the flag \
                         ≈, because the remaining samples may be biased";
         assert_eq!(of_ms(6_000), expected);
+        let without =
+            |ms: u64| lacks_of(|samples| (samples.user_ns, samples.threads_without) = (ms * 1_000_000, 1)).concat();
+        assert_eq!(without(5_000), "1 thread could not be sampled");
+        let unknown = "1 thread could not be sampled; shares have the flag ≈, because";
+        assert!(without(0).starts_with(unknown), "{}", without(0));
+        let short = |threads_without| {
+            let all = |samples: &mut Samples| {
+                samples.paths.retain(|path| path.marks == [1]);
+                (samples.user_ns, samples.threads_without) = (900_000_000, threads_without);
+            };
+            lacks_of(all).concat()
+        };
+        assert!(
+            !short(0).contains("missing") && short(31).contains("of 89 samples that the CPU time"),
+            "{}",
+            short(31)
+        );
         let with_one_lost = lacks_of(|samples| (samples.user_ns, samples.lost) = (6_000_000_000, 1));
         assert_eq!(with_one_lost[0], "1 sample was lost (0.2 %)");
         assert!(with_one_lost[1].starts_with("106 of 594 samples"), "{with_one_lost:?}");

@@ -22,7 +22,11 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let mut page = Page::default();
     legend::head(page.plain(), snapshot, columns);
     if groups.is_empty() {
-        page.plain().push_str(if names.is_empty() { "the program has no marks\n" } else { "no mark was called\n" });
+        page.plain().push_str(legend::no_rows(snapshot));
+        if !snapshot.sampled().is_empty() {
+            of_marks(snapshot, &groups, &names, &shares, view).paint(&mut page);
+            page.styled(Style::Dim, |out| wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, columns));
+        }
     } else {
         legend::impossible(page.plain(), snapshot, &names, &shares, columns);
         legend::cost(page.plain(), snapshot, &names, columns);
@@ -238,6 +242,18 @@ mod tests {
         let head = "perfmark · wordcount · pid 4242 · ran 2.31 s · 4 threads\n";
         assert_eq!(render(&none, &View::new(80)), format!("{head}no mark was called\nnever called: parse\n"));
         assert_eq!(render(&snapshot(&[], &[]), &View::new(80)), format!("{head}the program has no marks\n"));
+    }
+
+    #[test]
+    fn samples_outside_of_marks_are_shown_if_no_mark_was_called() {
+        let report = render(&sample::sampled_outside(true), &View::new(100));
+        assert!(report.contains("\nno mark was called\noutside marks: 99 % ± 1 of all samples; consider"), "{report}");
+        assert!(
+            report.contains("Words::read") && report.contains("not shown. 136 samples of cpu-clock, 99 a"),
+            "{report}"
+        );
+        let off = render(&sample::sampled_outside(false), &View::new(100));
+        assert!(off.contains("\nthe filter turns all marks off\noutside marks: ") && !off.contains("called"), "{off}");
     }
 
     #[test]

@@ -102,8 +102,11 @@ impl Snapshot {
         let indices = indices_in(&self.marks, &earlier.marks);
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
-        for samples in &mut between.samples {
-            if let Some(before) = earlier.sampled().iter().find(|before| before.is_same_sampling(samples)) {
+        for (n, samples) in between.samples.iter_mut().enumerate() {
+            // A program may sample an event in several samplings, with and without timestamps, or beside other events.
+            // Later ones follow.
+            let (all, is_this) = (earlier.sampled(), |before: &&Samples| before.is_same_sampling(samples));
+            if let Some(before) = all.get(n).filter(is_this).or_else(|| all.iter().find(is_this)) {
                 *samples = samples.since(before, &indices);
             }
         }

@@ -124,6 +124,62 @@ fn samples_of_skipped_calls_belong_to_their_mark() {
 
 #[perfmark(time)]
 #[inline(never)]
+fn read_inside(work: impl Fn()) {
+    work();
+}
+
+#[perfmark(time, every = 1_000_000)]
+#[inline(never)]
+fn read_inside_skipped(work: impl Fn()) {
+    work();
+}
+
+#[test]
+fn samples_of_a_thread_without_open_calls_are_outside_of_marks_at_once() {
+    const SKIPPED: usize = 50;
+    let _alone = alone();
+    let barrier = Barrier::new(2);
+    // Waits until the other thread has read all samples.
+    let is_read = || [barrier.wait(), barrier.wait()];
+    let in_three = |turns| {
+        spin_three(turns);
+        is_read();
+    };
+    let worker = || {
+        wait_until_sampled();
+        read_inside(|| ());
+        spin_seven(500_000);
+        is_read();
+        read_inside(|| in_three(500_000));
+        spin_seven(500_000);
+        is_read();
+        (0..SKIPPED).for_each(|_| read_inside_skipped(|| in_three(20_000)));
+    };
+    let read = || {
+        barrier.wait();
+        let samples = perfmark::snapshot().samples;
+        barrier.wait();
+        samples.iter().map(|samples| samples.in_open_calls).sum::<u64>()
+    };
+    let mut counts = [0; 3];
+    let work = || {
+        thread::scope(|scope| {
+            let worker = scope.spawn(worker);
+            counts = [(); 3].map(|()| read());
+            (0..SKIPPED).for_each(|_| _ = read());
+            worker.join().expect("no panic");
+        });
+    };
+    let Some(sampled) = sampled(sampling(), work) else { return };
+    let [[in_call, _], [skipped, _]] = ["read_inside", "read_inside_skipped"].map(|mark| sampled.in_loops(Some(mark)));
+    let [wrong, outside] = sampled.in_loops(None);
+    println!("{outside} samples outside, {in_call} and {skipped} in calls, {counts:?} in open calls");
+    assert!(outside > 0 && in_call > 0 && skipped > 0 && counts[1] > 0);
+    assert_eq!((counts[0], counts[2], wrong), (0, 0, 0), "no call was open, and calls were");
+}
+
+#[perfmark(time)]
+#[inline(never)]
 fn budgeted_three(times: u64) {
     spin_three(times);
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
 use perfmark_rdpmc::sample::Ring;
 
 use super::reading::{Code, Rest};
-use super::rings::{Events, Samplers};
+use super::rings::{Events, Samplers, try_open};
 use super::task::Tasks;
 use super::threads::{self, Entry, has_open_calls};
 use super::totals::Totals;
@@ -119,6 +119,17 @@ pub(crate) fn snapshot_notes() -> Vec<String> {
 const MOST_SAMPLINGS: usize = 16;
 
 pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14";
+
+/// The events that can be sampled, and why the others cannot.
+pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<String>) {
+    let (mut available, mut why) = (settings.clone(), Vec::new());
+    available.events.retain(|event| {
+        let opened = try_open(event, settings);
+        why.extend(opened.as_ref().err().map(ToString::to_string));
+        opened.is_ok()
+    });
+    (available, why)
+}
 
 /// Begins to sample. Returns the number of the sampling.
 pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
@@ -238,9 +249,9 @@ impl State {
         Some(has_new)
     }
 
-    /// Reads the rings of all threads, and returns those of the threads that go on. `counts_lost` asks the kernel for
-    /// losses that no record says yet, because the ring has been full since.
-    fn read(&mut self, counts_lost: bool) -> Vec<Shared<Ring>> {
+    /// Reads the rings of all threads, and returns those of the threads that go on. `is_complete` is as in
+    /// [`Rest::read`].
+    fn read(&mut self, is_complete: bool) -> Vec<Shared<Ring>> {
         let Some(registry) = threads::lock() else { return Vec::new() };
         let entries = registry.entries.clone();
         drop(registry);
@@ -256,7 +267,7 @@ impl State {
         for ((number, entry), head) in entries.into_iter().zip(heads) {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
             if let (Some(events), Some(sampling), Some(rest)) = (&entry.ring, sampling, self.rests.get_mut(&number)) {
-                rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, counts_lost);
+                rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, is_complete);
                 if entry.has_ended {
                     self.rests.remove(&number);
                 } else {

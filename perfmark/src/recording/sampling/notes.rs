@@ -9,14 +9,14 @@ use std::cell::{Cell, OnceCell};
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, fence};
-use std::sync::{Arc as Shared, OnceLock};
+use std::sync::{Arc as Shared, Mutex, OnceLock, PoisonError};
 
 use perfmark_rdpmc::sample::Ring;
 
 use crate::platform::errno::KeepErrno;
 use crate::platform::sync::Arc;
-use crate::recording::cells::ThreadCells;
 use crate::recording::cells::graph::{Graph, Node};
+use crate::recording::cells::{Holds, ThreadCells};
 
 /// A thread and its ring.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct SampledThread {
     /// nodes in their frames.
     noted: Cell<u64>,
     /// The number of the innermost open call that is not sampled, because it began before sampling; 0 if there is none.
-    older: Cell<u64>,
+    older: AtomicU64,
     /// The number of the innermost call with a frame, inside which a call began that got none.
     around_too_deep: Cell<u64>,
     /// Whether sampling has started again since the last note, while calls were open.
@@ -41,6 +41,8 @@ pub(crate) struct SampledThread {
     ring: OnceLock<(Shared<Ring>, Box<[Slot]>)>,
     /// The paths of marks in notes, if the thread's call graph does not have them. Created for the first note.
     paths: OnceCell<Option<Graph>>,
+    /// The cells of calls that are skipped, which the thread's cells do not have.
+    skipped: Mutex<Vec<Shared<dyn Holds>>>,
     /// The cells of a thread that has ended, whose arena has the nodes.
     kept: OnceLock<Arc<ThreadCells>>,
 }
@@ -133,7 +135,7 @@ impl SampledThread {
             watch: Watch::of(None, ()),
             was_full: AtomicBool::new(false),
             noted: Cell::new(0),
-            older: Cell::new(older),
+            older: AtomicU64::new(older),
             around_too_deep: Cell::new(0),
             has_restarted: AtomicBool::new(false),
             has_ring: AtomicU64::new(0),
@@ -141,6 +143,7 @@ impl SampledThread {
             read: AtomicU64::new(0),
             ring: OnceLock::new(),
             paths: OnceCell::new(),
+            skipped: Mutex::default(),
             kept: OnceLock::new(),
         });
         this.watch.head.set(&raw const this.has_ring);
@@ -164,7 +167,7 @@ impl SampledThread {
     pub(crate) fn take_over(&self, ring: &Shared<Ring>, samples: usize, is_unknown: bool) {
         self.set_ring(ring, samples);
         if let Some(head) = self.moved() {
-            let is_unknown = is_unknown || self.older.get() > 0;
+            let is_unknown = is_unknown || self.older.load(Relaxed) > 0;
             self.note(head, if is_unknown { UNKNOWN } else { ptr::null() });
         }
     }
@@ -173,12 +176,12 @@ impl SampledThread {
     /// `innermost` is the number of the innermost open call, or 0, and `unsampled` that of the innermost open call that
     /// is not sampled. For the owning thread.
     pub(crate) fn may_be_in_older(&self, innermost: u64, unsampled: impl FnOnce() -> u64) -> bool {
-        let (older, has_restarted) = (self.older.get(), self.has_restarted.load(Relaxed));
+        let (older, has_restarted) = (self.older.load(Relaxed), self.has_restarted.load(Relaxed));
         if older == 0 && !has_restarted {
             return false;
         }
         self.has_restarted.store(false, Relaxed);
-        self.older.set(unsampled());
+        self.older.store(unsampled(), Relaxed);
         has_restarted || innermost <= older
     }
 
@@ -189,13 +192,25 @@ impl SampledThread {
 
     /// Another thread, without open calls, uses this from now on, in which there was no ring.
     pub(crate) fn reuse(&self) {
-        self.older.set(0);
+        self.older.store(0, Relaxed);
         self.has_restarted.store(false, Relaxed);
     }
 
     /// Whether it is unknown to which call the samples after the last note belong.
-    pub(crate) fn was_full(&self) -> bool {
-        self.was_full.load(Relaxed)
+    pub(crate) fn is_unknown(&self) -> bool {
+        let may_be_in_older = self.older.load(Relaxed) > 0 || self.has_restarted.load(Relaxed);
+        may_be_in_older || self.was_full.load(Relaxed)
+    }
+
+    /// Calls that are skipped have these cells.
+    pub(crate) fn add_skipped(&self, cells: Shared<dyn Holds>) {
+        self.skipped.lock().unwrap_or_else(PoisonError::into_inner).push(cells);
+    }
+
+    /// Whether a skipped call is open. For any thread.
+    pub(crate) fn has_open_skipped(&self) -> bool {
+        let skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        skipped.iter().any(|holder| holder.cells().open.load(Relaxed) > 0)
     }
 
     /// Whether there was neither a ring nor a note, so that another thread can use this.
@@ -241,6 +256,8 @@ impl SampledThread {
         slot.position.store(head, Relaxed);
         slot.node.store(node.cast_mut(), Relaxed);
         self.written.store(written + 1, Release);
+        // Who sees that a call has ended sees its notes.
+        fence(Release);
     }
 
     /// A call begins that gets no frame, inside the call with this number. Its exit leaves no trace, so samples until

@@ -1,14 +1,14 @@
 //! Reads a thread's ring with the notes of its calls.
 #![allow(unsafe_code, reason = "nodes are found by pointers")]
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicU64, fence};
 use std::{mem, ptr};
 
 use perfmark_rdpmc::sample::{Body, Ring, Sample};
 
 use super::first_period::FirstPeriod;
-use super::notes::UNKNOWN;
+use super::notes::{SampledThread, UNKNOWN};
 use super::rings::Events;
 use super::task;
 use super::threads::{self, Entry, has_open_calls};
@@ -104,26 +104,26 @@ impl Rest {
         }
     }
 
-    /// Reads the thread's ring up to its head, and the notes. `counts_lost` asks the kernel for losses that no record
-    /// says yet, because the ring has been full since.
+    /// Reads the thread's ring up to its head, and the notes. `is_complete` asks the kernel for losses that no record
+    /// says yet, because the ring has been full since, and whether the thread has open calls.
     pub(super) fn read(
         &mut self,
         number: u64,
         (entry, events, head): (&Entry, &Events, u64),
         code: &mut Code,
         totals: &mut [Totals],
-        counts_lost: bool,
+        is_complete: bool,
     ) {
         let recorded_lost = self.recorded_lost;
         let first = |period: &Option<FirstPeriod>| period.as_ref().is_some_and(FirstPeriod::goes_on);
         let in_first_period: Vec<bool> = self.first_periods.iter().map(first).collect();
-        read(number, (events, head), code, self, totals);
+        read(number, (events, head), code, self, totals, is_complete);
         let in_any = in_first_period.contains(&true);
-        if counts_lost || entry.has_ended || in_any || self.recorded_lost > recorded_lost {
+        if is_complete || entry.has_ended || in_any || self.recorded_lost > recorded_lost {
             self.add_lost(&events.ring, totals, &in_first_period);
         }
         if entry.has_ended {
-            let is_unknown = entry.notes.as_ref().is_some_and(|notes| notes.was_full());
+            let is_unknown = entry.notes.as_ref().is_some_and(|notes| notes.is_unknown());
             // The last samples are outside of all marks.
             let node = if is_unknown { UNKNOWN } else { ptr::null() };
             // SAFETY: `node` is null or unknown.
@@ -146,14 +146,26 @@ impl Rest {
 }
 
 /// Reads a thread's ring up to its head, and the notes.
-fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut Rest, totals: &mut [Totals]) {
+fn read(
+    number: u64,
+    (events, head): (&Events, u64),
+    code: &mut Code,
+    rest: &mut Rest,
+    totals: &mut [Totals],
+    is_complete: bool,
+) {
     // The head was read before: the notes about all samples before it are now written, except about those of the
-    // innermost call. The thread writes notes before the next sample. If the thread has called no mark now, the samples
-    // are outside.
+    // innermost call. If the thread has called no mark now, or has no open call, those are outside.
     let (attached, is_active) = threads::lock().map_or((None, false), |registry| {
         let entry = registry.entries.get(&number);
         (entry.and_then(|entry| entry.notes.clone()), entry.is_some_and(|entry| entry.sampling == registry.active))
     });
+    let has_open = |notes: &SampledThread| has_open_calls(rest.thread.id) || notes.has_open_skipped();
+    let outside = match attached.as_deref() {
+        None => Some(rest.may_be_in_older),
+        Some(notes) => (is_complete && !has_open(notes)).then(|| notes.is_unknown()),
+    };
+    fence(Acquire);
     let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
     let Ok(mut reader) = events.ring.reader() else { return };
     let mut has_samples = vec![false; rest.stacks.len()];
@@ -196,8 +208,8 @@ fn read(number: u64, (events, head): (&Events, u64), code: &mut Code, rest: &mut
     if is_active {
         end_first_periods(events, &mut rest.first_periods, &has_samples);
     }
-    if attached.is_none() {
-        let node = if rest.may_be_in_older { UNKNOWN } else { ptr::null() };
+    if let Some(is_unknown) = outside {
+        let node = if is_unknown { UNKNOWN } else { ptr::null() };
         // SAFETY: `node` is null or unknown.
         unsafe { rest.add(node, totals) };
     }

@@ -138,6 +138,11 @@ impl Samplers {
     }
 }
 
+/// Opens an event once on the calling thread, to see whether it is possible.
+pub(super) fn try_open(event: &SampledEvent, settings: &SampleSettings) -> Result<(), Error> {
+    usable(event, settings, false).pages(1).open().map(drop)
+}
+
 /// The event, or without one the best that can be sampled.
 fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) -> Sampler {
     let sampler = |attr: Attr| {

@@ -275,6 +275,17 @@ pub(in crate::report) fn sampled_in_probe() -> Snapshot {
     snapshot
 }
 
+/// The samples outside of marks, of a program that called none. `on` is whether its marks are on.
+pub(in crate::report) fn sampled_outside(on: bool) -> Snapshot {
+    let mut snapshot = sampled();
+    snapshot.samples[0].paths.retain(|path| path.marks.is_empty());
+    for mark in &mut snapshot.marks {
+        (mark.on, mark.calls, mark.in_flight) = (on, 0, 0);
+        mark.values.clear();
+    }
+    snapshot
+}
+
 /// The same samples, and others of a second event, all of which are in `parse_line`.
 pub(in crate::report) fn sampled_twice() -> Snapshot {
     let mut snapshot = sampled();

@@ -204,9 +204,16 @@ impl Samples {
 
     /// Whether so many samples are missing that the others may be no fair selection: more than 5 % were lost, belong to
     /// no mark because their call is [unknown](Self::unattributed), or were [expected](Self::expected) and never taken.
+    /// If threads [could not be sampled](Self::threads_without), and it is unknown how many samples they would have, so
+    /// it is, too.
     #[must_use]
     pub fn is_biased(&self) -> bool {
-        self.is_lossy() || self.is_unattributed() || self.missing().is_some()
+        self.is_lossy() || self.is_unattributed() || self.missing().is_some() || self.lacks_threads()
+    }
+
+    /// Whether threads could not be sampled, and it is unknown how many samples are missing.
+    pub(crate) fn lacks_threads(&self) -> bool {
+        self.threads_without > 0 && self.expected().is_none()
     }
 
     /// Whether it is unknown of more than 5 % to which mark they belong.
@@ -235,10 +242,11 @@ impl Samples {
     }
 
     /// The number of expected samples that were neither taken nor lost, if they are more than 5 %, and more than
-    /// chance: the kernel estimates the time by its timer, 100 times a second or more.
+    /// chance: the kernel estimates the time by its timer, 100 times a second or more. In a short program, samples may
+    /// be missing at its start, so only those of threads that could not be sampled count there.
     pub(crate) fn missing(&self) -> Option<u64> {
         const ENOUGH_NS: u64 = 1_000_000_000;
-        let expected = self.expected().filter(|_| self.user_ns >= ENOUGH_NS)?;
+        let expected = self.expected().filter(|_| self.user_ns >= ENOUGH_NS || self.threads_without > 0)?;
         let missing = expected.saturating_sub(self.taken().saturating_add(self.lost));
         let chance = 3.0 * (expected as f64).sqrt();
         (missing as f64 > (expected as f64 / 20.0).max(chance)).then_some(missing)

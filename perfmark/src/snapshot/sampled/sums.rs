@@ -314,6 +314,18 @@ mod tests {
     }
 
     #[test]
+    fn several_samplings_of_an_event_are_subtracted_each_from_itself() {
+        let with = |times: [u64; 2]| {
+            let mut twice = one();
+            twice.samples.push(twice.samples[0].clone());
+            twice.samples.iter_mut().zip(times).for_each(|(samples, user_ns)| samples.user_ns = user_ns);
+            twice
+        };
+        let between = Snapshot { wall_ns: 1, ..with([5, 9]) }.since(&with([5, 1]));
+        assert_eq!(between.samples.iter().map(|samples| samples.user_ns).collect::<Vec<_>>(), [0, 8]);
+    }
+
+    #[test]
     fn merged_times_are_those_of_the_threads_of_both_and_the_difference_has_the_later_ones() {
         let with_times = |times: &[(u64, usize)]| {
             let mut timed = one();

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "event sets and plans refer to it by pointers")]
 
 use std::ptr;
+use std::sync::Arc as Shared;
 
 use crate::platform::sync::Arc;
 use crate::recording::cells::{MarkCells, ThreadCells};
@@ -86,19 +87,20 @@ impl Samplings {
 
 /// What skipped calls of a mark need to have frames, so that samples of them are noted. Nothing is measured.
 pub(crate) struct SkippedCalls {
-    plan: Box<Plan>,
+    plan: Shared<Plan>,
     _no_events: Box<EventSet>,
 }
 
 impl SkippedCalls {
     /// Of a mark that has this event set. `None` if its calls are not sampled.
     pub(crate) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
-        set.sampled()?;
+        let sampled = set.sampled()?;
         // SAFETY: BINDING: these hooks suit all plans.
         let no_events = Box::new(unsafe { set.without_events(skipped_hooks(set.mode.is_polled)) });
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
-        let plan = Box::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
+        let plan = Shared::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
+        sampled.add_skipped(plan.clone());
         Some(Self { plan, _no_events: no_events })
     }
 
