@@ -110,6 +110,29 @@ async fn plain_leaf() {
 }
 
 #[perfmark(instructions)]
+async fn long_leaf() {
+    for _ in 1..100 {
+        yield_now().await;
+    }
+}
+
+async fn plain_long_leaf() {
+    for _ in 1..100 {
+        yield_now().await;
+    }
+}
+
+#[perfmark(instructions)]
+async fn of_long_marked() {
+    long_leaf().await;
+}
+
+#[perfmark(instructions)]
+async fn of_long_plain() {
+    plain_long_leaf().await;
+}
+
+#[perfmark(instructions)]
 async fn of_marked() {
     for _ in 0..20 {
         leaf().await;
@@ -130,12 +153,16 @@ fn promise_2_an_async_callers_value_excludes_its_callees_probes() {
     for _ in 0..100 {
         run(of_marked());
         run(of_plain());
+        run(of_long_marked());
+        run(of_long_plain());
     }
-    let (marked, plain) = (values("of_marked", "instructions"), values("of_plain", "instructions"));
-    assert_eq!((marked.measured, plain.measured), (100, 100));
-    let (marked, plain) = (marked.min.unwrap_or(0), plain.min.unwrap_or(0));
-    println!("20 callees of 2 polls: {marked} instructions where they are marked, {plain} where they are not");
-    assert!(marked.abs_diff(plain) <= 20 * 2 * A_PROBE, "{marked}, not {plain}");
+    for (callees, polls, names) in [(20, 2, ["of_marked", "of_plain"]), (1, 100, ["of_long_marked", "of_long_plain"])] {
+        let values = names.map(|name| values(name, "instructions"));
+        assert!(values.iter().all(|values| values.measured == 100), "{values:?}");
+        let [marked, plain] = values.map(|values| values.min.unwrap_or(0));
+        println!("{callees} callees of {polls} polls: {marked} instructions where they are marked, {plain} where not");
+        assert!(marked.abs_diff(plain) <= callees * polls * A_PROBE, "{marked}, not {plain}");
+    }
 }
 
 #[perfmark(cycles, instructions, task_clock, page_faults, time, branch_misses, name = "six")]

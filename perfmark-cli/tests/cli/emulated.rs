@@ -28,6 +28,7 @@ pub(super) const TESTS: &[(&str, fn())] =
 pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("emulated_loops_are_counted_to_the_last_instruction", loops_are_counted_to_the_last_instruction),
     ("emulated_callers_include_nothing_of_perfmark", callers_include_nothing_of_perfmark),
+    ("emulated_callers_include_nothing_of_the_polls_inside", callers_include_nothing_of_the_polls_inside),
     ("emulated_calls_that_are_too_deep_take_nothing_from_the_others", too_deep_calls_take_nothing_from_the_others),
     ("emulated_branches_loads_and_stores_are_exact", branches_loads_and_stores_are_exact),
     ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
@@ -110,9 +111,47 @@ async fn polled_long() {
 async fn in_polls(turns: &[u64]) {
     for &turns in turns {
         black_box(known_loop(turns));
-        let mut is_suspended = false;
-        future::poll_fn(|_| if mem::replace(&mut is_suspended, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+        suspend().await;
     }
+}
+
+/// Ready at its second poll.
+async fn suspend() {
+    let mut is_suspended = false;
+    future::poll_fn(|_| if mem::replace(&mut is_suspended, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+/// How often a call is suspended that others await.
+const SUSPENSIONS: [u64; 2] = [2, 100];
+
+async fn suspended(times: u64) {
+    for _ in 0..times {
+        suspend().await;
+    }
+}
+
+#[perfmark(instructions)]
+async fn marked_suspended(times: u64) {
+    suspended(times).await;
+}
+
+async fn unmarked_suspended(times: u64) {
+    suspended(times).await;
+}
+
+macro_rules! awaiting {
+    ($($name:ident: $call:ident $n:literal,)+) => { $(
+        #[perfmark(instructions)]
+        async fn $name() {
+            $call(SUSPENSIONS[$n]).await;
+        }
+    )+ };
+}
+awaiting! {
+    awaits_few_marked: marked_suspended 0,
+    awaits_many_marked: marked_suspended 1,
+    awaits_few_unmarked: unmarked_suspended 0,
+    awaits_many_unmarked: unmarked_suspended 1,
 }
 
 /// More calls inside one another than perfmark can record.
@@ -331,6 +370,10 @@ pub(super) fn run(scenario: &str) -> ExitCode {
     for _ in 0..4 {
         block_on(polled_short());
         block_on(polled_long());
+        block_on(awaits_few_marked());
+        block_on(awaits_many_marked());
+        block_on(awaits_few_unmarked());
+        block_on(awaits_many_unmarked());
     }
     // The first call of `inner` is inside one of `caller_of_long`.
     for caller in [caller_of_long, caller_of_short, caller_of_unmarked] {
@@ -459,6 +502,22 @@ fn callers_include_nothing_of_perfmark() {
     // The compiler generates other code for a marked function than for an unmarked one.
     let apart = least(short).abs_diff(least(unmarked));
     assert!(apart < 6 * 10, "{apart} instructions in six calls");
+}
+
+/// How many instructions of the probe a caller may include or lack for each poll inside, in a debug build.
+const A_POLL: u64 = 20;
+
+fn callers_include_nothing_of_the_polls_inside() {
+    let report = emulated("polls", "loops");
+    let of = |name: &str| least(instructions(mark(&report, name)));
+    let [few, many] = ["few", "many"].map(|times| {
+        let [marked, unmarked] = ["marked", "unmarked"].map(|call| of(&format!("awaits_{times}_{call}")));
+        println!("{times} polls inside: {marked} instructions where they are marked, {unmarked} where they are not");
+        marked.cast_signed() - unmarked.cast_signed()
+    });
+    let polls = SUSPENSIONS[1] - SUSPENSIONS[0];
+    assert!(many.abs_diff(few) <= polls * A_POLL, "{many} instructions, not {few}, in {polls} more polls");
+    assert!(self_sum(instructions(mark(&report, "awaits_many_marked"))) > 0);
 }
 
 fn too_deep_calls_take_nothing_from_the_others() {

@@ -50,7 +50,7 @@ impl<M: Fn() -> &'static Mark, F> Drop for Polled<M, F> {
     }
 }
 
-/// Empty calls that consist of one poll or of two. Each is awaited by another future, like a marked call by its caller.
+/// Empty calls of one poll or more. Each is awaited by another future, like a marked call by its caller.
 mod empty_calls {
     use std::future::poll_fn;
     use std::hint::black_box;
@@ -73,8 +73,11 @@ mod empty_calls {
         marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
         marked_caller_of_skipped: || poll(async { Polled::new(|| &CALLER, calls_skipped()).await }),
         marked_caller_of_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
-        unmarked_suspended: || poll(async { twice().await }),
-        marked_suspended: || poll(async { Polled::new(|| &EMPTY, twice()).await }),
+        unmarked_suspended: [|| poll(async { twice().await }), || poll(async { thrice().await })],
+        marked_suspended: [
+            || poll(async { Polled::new(|| &EMPTY, twice()).await }),
+            || poll(async { Polled::new(|| &EMPTY, thrice()).await }),
+        ],
         completed: || ended(begin(&EMPTY)),
         returned_early: || drop(begin(&EMPTY)),
         empty_mark: &EMPTY,
@@ -108,6 +111,16 @@ mod empty_calls {
     async fn twice() {
         let mut is_ready = false;
         poll_fn(|_| if mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    /// Ready at its third poll.
+    async fn thrice() {
+        let mut polls = 0;
+        poll_fn(|_| {
+            polls += 1;
+            if polls > 2 { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
 
     /// Polls the future until it is ready, through a pointer as an executor does.

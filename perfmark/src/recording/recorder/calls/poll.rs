@@ -297,7 +297,10 @@ fn add_poll<const COUNT: usize>(
     match outcome {
         Outcome::Pending => {
             if let Some(around) = recorder.stack.innermost() {
-                around.add_overhead_of_first::<COUNT>(&plan.set().overhead.suspend_extra);
+                let overhead = &plan.set().overhead;
+                let is_first = matches!(call, PolledCall::NotBegun);
+                let extra = if is_first { &overhead.first_suspend_extra } else { &overhead.suspend_extra };
+                around.add_overhead_of_first::<COUNT>(extra);
             }
             cells.suspend();
             return call.keep(info, costs, cells);

@@ -106,21 +106,25 @@ impl Calibration<'_> {
             calls.marked,
             calls.unmarked_caller,
             calls.marked_caller,
-            calls.unmarked_suspended,
-            calls.marked_suspended,
             calls.completed,
             calls.returned_early,
+            calls.unmarked_suspended[0],
+            calls.marked_suspended[0],
+            calls.unmarked_suspended[1],
+            calls.marked_suspended[1],
         ];
         let (counted, [unmarked_time, marked_time, ..]) =
             self.in_loops(loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
-        let [unmarked, marked, unmarked_caller, caller, bare_suspended, suspended, completed, returned] = &counted;
+        let [unmarked, marked, unmarked_caller, caller, completed, returned, of_suspended @ ..] = &counted;
         let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
         let ([unmarked_beside, skipped, caller_of_skipped], _) =
             &self.in_loops(beside_skipped, &|calls: &dyn Fn()| thread.run_skipped(calls))?;
         // The caller's probe, and the rest of the function.
         let (of_caller, rest) = (per_call(caller_of_skipped, skipped), per_call(unmarked_caller, marked));
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
-        let suspended = per_call(suspended, bare_suspended);
+        // The last poll of a suspended call executes more than the end of a call of one poll.
+        let [bare, once, bare_twice, twice] = of_suspended;
+        let (once, twice) = (per_call(once, bare), per_call(twice, bare_twice));
         // Zero for times. Ticks are coarse on some processors: a call shorter than a tick would get a negative value.
         let mut early_extra = per_call(returned, completed);
         (slots.iter().zip(&mut early_extra)).filter(|(slot, _)| !slot.repeats()).for_each(|(_, extra)| *extra = 0);
@@ -142,7 +146,8 @@ impl Calibration<'_> {
             caller_extra: less(&caller, &total),
             skipped: per_call(skipped, unmarked_beside),
             skipped_extra: less(&of_caller, &each(&rest, &total, &|rest, total| rest + total)),
-            suspend_extra: each(&suspended, &total, &|suspended, total| suspended.saturating_sub(2 * total)),
+            first_suspend_extra: each(&once, &total, &|once, total| once.wrapping_sub(2 * total)),
+            suspend_extra: each(&less(&twice, &once), &total, &u64::wrapping_sub),
             early_extra,
             in_early: self.of_set(&early_extra),
             between_bursts,

@@ -31,9 +31,9 @@ pub(crate) struct CalibrationCalls {
     pub(crate) marked_caller_of_unmarked: fn(),
     /// With `caller_mark`; calls `skipped`.
     pub(crate) marked_caller_of_skipped: fn(),
-    /// Calls that are suspended once, if calls are made of polls.
-    pub(crate) unmarked_suspended: fn(),
-    pub(crate) marked_suspended: fn(),
+    /// Calls that are suspended once, and twice, if calls are made of polls.
+    pub(crate) unmarked_suspended: [fn(); 2],
+    pub(crate) marked_suspended: [fn(); 2],
     /// With `empty_mark` and not made of polls: one call runs to its end, the other is left by `return`.
     pub(crate) completed: fn(),
     pub(crate) returned_early: fn(),
@@ -80,7 +80,9 @@ pub(crate) struct ProbeOverhead<T> {
     pub(crate) skipped: [T; EVENT_SLOTS],
     /// How much more a call adds if calls inside it were skipped, for each event slot.
     pub(crate) skipped_extra: [T; EVENT_SLOTS],
-    /// How much more a call made of polls adds each time it is suspended, for each event slot.
+    /// How much more a call made of polls adds if it is suspended, for each event slot; and each further time it is.
+    /// Meaningless for other calls.
+    pub(crate) first_suspend_extra: [T; EVENT_SLOTS],
     pub(crate) suspend_extra: [T; EVENT_SLOTS],
     /// How much more a call adds if `return` or `?` ends it, for each event slot; and in its own value, for each event
     /// of the set. Zero for times.
@@ -140,7 +142,7 @@ impl InnerCalls {
 }
 
 impl<T> ProbeOverhead<T> {
-    fn all(&self) -> [&[T; EVENT_SLOTS]; 10] {
+    fn all(&self) -> [&[T; EVENT_SLOTS]; 11] {
         [
             &self.in_leaf,
             &self.in_caller,
@@ -148,6 +150,7 @@ impl<T> ProbeOverhead<T> {
             &self.caller_extra,
             &self.skipped,
             &self.skipped_extra,
+            &self.first_suspend_extra,
             &self.suspend_extra,
             &self.early_extra,
             &self.in_early,
