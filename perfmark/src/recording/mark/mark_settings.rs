@@ -34,9 +34,9 @@ pub(crate) struct Variant {
 
 /// The filter in force; null leaves marks as they are written.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
-/// All filters that were set in this process. They are kept for threads that still read one, and for the next time that
-/// one is set.
-static FILTERS: PerProcess<Mutex<Vec<&'static Filter>>> = PerProcess::new();
+/// All filters that were set in this process, by their texts. They are kept for threads that still read one, and for
+/// the next time that one is set.
+static FILTERS: PerProcess<Mutex<Map<String, &'static Filter>>> = PerProcess::new();
 /// The most slots for variants.
 const MOST: usize = SLOTS / 2;
 /// The variants, by their slots.
@@ -124,9 +124,10 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     // Without memory that a fork wipes, nothing is recorded.
     let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     let mut one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = one_at_a_time.iter().copied().find(|known| *known == filter).unwrap_or_else(|| {
+    let text = filter.to_string();
+    let known = one_at_a_time.get(&text).copied().unwrap_or_else(|| {
         let known: &Filter = Box::leak(Box::new(filter.clone()));
-        one_at_a_time.push(known);
+        one_at_a_time.insert(text, known);
         known
     });
     FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);

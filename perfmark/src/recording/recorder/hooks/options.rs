@@ -164,7 +164,7 @@ fn choose_next_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some((thinning, _)) = recorder.thinning()
         && thinning.is_time(bursts)
     {
-        thinning.adapt(bursts, &|slot| recorder.forget_plan(slot));
+        thinning.adapt(bursts, |slot| recorder.forget_plan(slot));
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
@@ -194,7 +194,7 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call of a rare mark, and adapt".into());
     let before = Moment::new(&recorder);
     if let Some((thinning, _)) = recorder.thinning() {
-        thinning.adapt(&recorder.bursts, &|slot| recorder.forget_plan(slot));
+        thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
         if thinning.restarts(&recorder.bursts) {
             note_end_of_burst(&recorder);
         }

@@ -179,7 +179,7 @@ impl Thinning {
     /// that needs another plan from its next call on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn adapt(&self, bursts: &Bursts, changed: &dyn Fn(u32)) {
+    pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
         for member in members.iter() {
