@@ -157,7 +157,10 @@ def sampled_tree(report, samples, labels, functions):
             parts = list(marks)
             if own is None:
                 own = sum(depth == 0 or not mark for depth, _ in frames)
-            for at in range(own - 1, -1, -1):
+            in_probe = is_probe(samples, frames, own)
+            if in_probe:
+                parts.append(("function", "perfmark's own code at entry and exit"))
+            for at in range(-1 if in_probe else own - 1, -1, -1):
                 depth, frame = frames[at]
                 if frame is None:
                     break

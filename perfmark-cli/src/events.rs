@@ -8,6 +8,7 @@ use perfmark::text::sanitize;
 use perfmark_rdpmc::{Attr, CacheEvent, Counter, Event, Hardware, ListedPmu, Machine, Software};
 
 use crate::output;
+use crate::reports::dashed;
 
 /// List events, and show whether this user can count each of them here in user mode
 #[derive(Args, Debug)]
@@ -82,8 +83,7 @@ impl List<'_> {
     /// Whether the name contains the pattern, where `*` matches anything.
     fn matches(&self, name: &str) -> bool {
         let Some(pattern) = self.pattern else { return true };
-        let (name, pattern) = (name.to_lowercase(), pattern.to_lowercase().replace('_', "-"));
-        let name = name.replace('_', "-");
+        let (name, pattern) = (dashed(&name.to_lowercase()), dashed(&pattern.to_lowercase()));
         let mut rest = name.as_str();
         pattern.split('*').all(|part| match rest.find(part) {
             Some(at) => {

@@ -11,6 +11,11 @@ use serde_json::error::Category;
 /// The size limit of a file of reports, in bytes. Ten thousand marks with three full histograms each take half of it.
 const LARGEST: u64 = 1 << 30;
 
+/// An event's name with hyphens. Attributes have underscores instead, and perf accepts both.
+pub(crate) fn dashed(event: &str) -> String {
+    event.replace('_', "-")
+}
+
 /// A file's report; `-` is stdin. Several reports in a row are merged.
 pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
     let mut all = Merged::default();

@@ -10,6 +10,7 @@ use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPOR
 use super::number::{change, grouped, percent, quantity};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
+use crate::reports::dashed;
 
 /// `instructions:1%`, or `coverage:90%`.
 #[derive(Clone, Debug)]
@@ -107,8 +108,7 @@ impl Gate {
         if self.is_of_coverage() {
             return Ok(self.judge_coverage(comparison));
         }
-        // Attributes have underscores for hyphens.
-        let is_it = |event: &&String| event.replace('_', "-") == self.event.replace('_', "-");
+        let is_it = |event: &&String| dashed(event) == dashed(&self.event);
         let Some(event) = comparison.events.keys().find(is_it) else {
             let known: Vec<_> = comparison.events.keys().map(|event| sanitize(event)).collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };

@@ -20,7 +20,8 @@ use self::repository::{Checkout, Commit, Repository};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
 use crate::output::{Destination, say};
-use crate::{reports, run};
+use crate::reports::{self, dashed};
+use crate::run;
 
 /// Compare a program's counts with those of another commit, and fail if they rose
 ///
@@ -380,12 +381,12 @@ impl Counting {
         events.dedup();
         let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
-        if let Some(event) = events.iter().find(|event| emulates && varies(event)) {
+        let varying = events.iter().find(|event| varies(event));
+        if let Some(event) = varying.filter(|_| emulates) {
             return Err(format!(
                 "--fail-on {event}: time in an emulator means nothing; compare it with `perfmark run --against`"
             ));
         }
-        let varying = events.iter().find(|event| varies(event));
         let is_one_run = arguments.times < SEVERAL || arguments.baseline.is_some();
         if let Some(event) = varying.filter(|_| is_one_run) {
             return Err(format!(
@@ -430,11 +431,6 @@ impl Counting {
             command.env("PERFMARK_FILTER", filter);
         }
     }
-}
-
-/// An event's name in perf's form. Attributes have underscores for hyphens.
-fn dashed(event: &str) -> String {
-    event.replace('_', "-")
 }
 
 /// Whether the emulator counts the event. The others need a PMU, or the kernel counts them.

@@ -10,6 +10,7 @@ use perfmark::{Samples, Snapshot};
 
 use self::stacks::Sampled;
 use crate::output;
+use crate::reports::dashed;
 
 /// A format in which samples are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat, event: Option<&s
         return Err(why.into());
     }
     let names = snapshot.names();
-    let chosen = all.iter().filter(|samples| event.is_none_or(|event| is_event(&samples.event, event)));
+    let chosen = all.iter().filter(|samples| event.is_none_or(|event| dashed(&samples.event) == dashed(event)));
     let chosen: Vec<Sampled<'_>> = chosen.map(|samples| Sampled::new(snapshot, &names, samples)).collect();
     let Some(first) = chosen.first() else {
         return Err(format!("--event {}: the report has samples of {}", event.unwrap_or_default(), rates(&all)));
@@ -81,11 +82,6 @@ fn lacks_times(samples: &Samples) -> Option<String> {
             samples.rate()
         )),
     }
-}
-
-/// Whether a user means that event. perf accepts both characters, too.
-fn is_event(event: &str, named: &str) -> bool {
-    event.replace('_', "-") == named.replace('_', "-")
 }
 
 fn rates(all: &[&Samples]) -> String {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use perfmark::text::sanitize;
-use perfmark::{Module, Samples, Snapshot};
+use perfmark::{Module, Samples, Snapshot, StackFrame};
 use prost::Message;
 
 use super::stacks::{OUTSIDE, Sampled, Stack};
@@ -206,9 +206,18 @@ impl Tables {
         })
     }
 
+    /// The location of what is known by its name only.
+    fn in_no_file(&mut self, name: &str) -> u64 {
+        let function = self.function(name, "");
+        self.location(0, 0, vec![(function, 0)])
+    }
+
     /// Adds a stack, with the numbers of its modules.
     fn stack(&mut self, stack: &Stack<'_>, mappings: &[u64], columns: &Columns) {
         let mut location_id = Vec::new();
+        if stack.is_probe {
+            location_id.push(self.in_no_file(StackFrame::PROBE));
+        }
         let own = stack.own();
         // The functions that are inlined at one instruction are lines of one location.
         for frames in stack.frames.chunk_by(|one, next| one.depth == next.depth) {
@@ -223,8 +232,7 @@ impl Tables {
             location_id.push(self.location(mappings[location.module], location.address, lines));
         }
         for name in stack.callers() {
-            let function = self.function(name, "");
-            location_id.push(self.location(0, 0, vec![(function, 0)]));
+            location_id.push(self.in_no_file(name));
         }
         let path = if stack.marks.is_empty() { OUTSIDE.to_owned() } else { path(&stack.marks) };
         let labels = [("mark", Some(stack.mark())), ("path", Some(&*path)), ("thread", stack.thread)];

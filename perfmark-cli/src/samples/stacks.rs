@@ -2,7 +2,8 @@
 //!
 //! What called the marked function is left out, because the marks around it stand for it. If a stack does not reach the
 //! marked function, or has no names, nobody knows which of its calls are inside the mark. Then only the executed code
-//! is certainly inside, and its callers are left out. Outside of all marks, stacks are complete.
+//! is certainly inside, and its callers are left out. Outside of all marks, stacks are complete. perfmark's own code at
+//! entry and exit of marks is one frame, without the functions that it consists of.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -19,6 +20,8 @@ pub(super) struct Stack<'a> {
     pub(super) marks: Vec<&'a str>,
     /// The name of the threads, outside of all marks.
     pub(super) thread: Option<&'a str>,
+    /// Whether it is in perfmark's own code at entry or exit of a mark, which `frames` then lack.
+    pub(super) is_probe: bool,
     /// The functions, the innermost first.
     pub(super) frames: Vec<StackFrame<'a>>,
     /// Whether the last of the frames is the marked function.
@@ -35,6 +38,8 @@ pub(super) enum Part<'a> {
     Mark(&'a str),
     Threads(&'a str),
     Function(&'a Frame),
+    /// perfmark's own code.
+    Probe,
     /// Code without a name.
     Code(StackFrame<'a>, &'a [Module]),
 }
@@ -45,6 +50,7 @@ impl Part<'_> {
         match *self {
             Self::Mark(name) | Self::Threads(name) => name.as_ptr().addr(),
             Self::Function(frame) => std::ptr::from_ref(frame).addr(),
+            Self::Probe => StackFrame::PROBE.as_ptr().addr(),
             Self::Code(at, _) => std::ptr::from_ref(at.location).addr(),
         }
     }
@@ -55,6 +61,7 @@ impl Part<'_> {
             Self::Mark(name) => sanitize(name),
             Self::Threads(name) => format!("thread {}", sanitize(name)),
             Self::Function(frame) => sanitize(&function(frame)),
+            Self::Probe => StackFrame::PROBE.to_owned(),
             Self::Code(at, modules) => {
                 let module = modules.get(at.location.module).map(|module| Path::new(&module.path));
                 let name = module.and_then(Path::file_name).map_or("?".into(), |name| name.to_string_lossy());
@@ -89,14 +96,17 @@ impl<'a> Sampled<'a> {
             path.stacks.iter().map(move |stack| {
                 let mut frames = stack.frames(samples);
                 let own = innermost.and_then(|mark| marked.own_frame(mark, &frames));
+                let probe = StackFrame::count_of_probe(&frames, own);
                 frames.truncate(match own {
                     Some(own) => own + 1,
                     None if marks.is_empty() => frames.len(),
                     None => frames.partition_point(|at| at.depth == 0),
                 });
-                let (marks, thread, has_own) = (marks.clone(), path.thread.as_deref(), own.is_some());
+                frames.drain(..probe.min(frames.len()));
+                let (marks, thread, has_own, is_probe) =
+                    (marks.clone(), path.thread.as_deref(), own.is_some(), probe > 0);
                 let (samples, times, modules) = (stack.samples, &stack.times[..], &samples.modules);
-                Stack { marks, thread, frames, has_own, samples, times, modules }
+                Stack { marks, thread, is_probe, frames, has_own, samples, times, modules }
             })
         })
     }
@@ -114,7 +124,8 @@ impl<'a> Stack<'a> {
         let called = &self.frames[..self.frames.len() - usize::from(self.has_own)];
         let part = |at: &StackFrame<'a>| at.frame.map_or(Part::Code(*at, self.modules), Part::Function);
         let marks = self.marks.iter().copied().chain(outside).map(Part::Mark);
-        marks.chain(self.thread.map(Part::Threads)).chain(called.iter().rev().map(part))
+        let probe = self.is_probe.then_some(Part::Probe);
+        marks.chain(self.thread.map(Part::Threads)).chain(called.iter().rev().map(part)).chain(probe)
     }
 
     /// The marked function's own line.

@@ -12,6 +12,7 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("samples_are_written_as_folded_stacks", samples_are_folded_stacks),
     ("a_stack_that_does_not_reach_its_mark_has_only_the_executed_code", stacks_that_do_not_reach_their_mark),
+    ("perfmarks_own_code_is_one_frame_of_a_stack", the_probe_is_one_frame),
     ("samples_are_written_for_the_firefox_profiler", samples_are_written_for_firefox),
     ("samples_with_times_are_a_timeline_for_firefox", samples_with_times_are_a_timeline),
     ("embedded_source_text_is_in_the_page", embedded_source_text_is_in_the_page),
@@ -73,6 +74,27 @@ fn stacks_that_do_not_reach_their_mark() {
                     outside_marks;thread_worker-*;app+0x30;libc.so.6+0x1c0 1\n\
                     run;libc.so.6+0x1c0 2\nrun;parse;app+0x10 5\nrun;parse;app+0x20 4\nrun;parse;libc.so.6+0x1c0 1\n";
     assert_eq!(stdout(&["report", "--format", "folded-samples", &file], 0), expected);
+}
+
+fn the_probe_is_one_frame() {
+    let folder = Folder::new("cli-probe-samples");
+    let mut snapshot = sampled();
+    snapshot.samples[0].frames.push(frame("perfmark::recording::begin", "/home/me/perfmark/src/recording.rs", 4));
+    snapshot.samples[0].frames[1].file = Some("/rustc/59807616e1/library/core/src/str.rs".into());
+    // In the standard library, called by perfmark, which is inlined in line 7 and elsewhere.
+    snapshot.samples[0].locations[0].frames = vec![1, 3, 3, 0];
+    snapshot.samples[0].locations.push(location(0, 64, &[3, 2]));
+    snapshot.samples[0].paths[0] = path(&[], &[(&[4, 2], 3)]);
+    let file = folder.report("a.json", &snapshot);
+    let expected = "outside_marks;main;main;perfmark's_own_code_at_entry_and_exit 3\nrun;libc.so.6+0x1c0 2\n\
+                    run;parse 4\nrun;parse;libc.so.6+0x1c0 1\n\
+                    run;parse;perfmark's_own_code_at_entry_and_exit 5\n";
+    assert_eq!(stdout(&["report", "--format", "folded-samples", &file], 0), expected);
+    for format in ["firefox", "pprof"] {
+        let written = answer(&["report", "--format", format, &file], 0).stdout;
+        let has = |text: &str| written.windows(text.len()).any(|part| part == text.as_bytes());
+        assert!(has("perfmark's own code at entry and exit") && !has("perfmark::recording"), "{format}");
+    }
 }
 
 fn samples_are_written_for_firefox() {

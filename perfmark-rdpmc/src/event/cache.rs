@@ -104,8 +104,10 @@ impl CacheEvent {
 
     /// All valid combinations.
     pub fn all() -> impl Iterator<Item = Self> {
-        let nth = |n| Self::new(Cache::ALL[n / 6], CacheOp::ALL[n / 2 % 3], CacheResult::ALL[n % 2]);
-        (0..Cache::ALL.len() * 6).filter_map(nth)
+        let parts = Cache::ALL.iter().flat_map(|&cache| CacheOp::ALL.iter().map(move |&op| (cache, op)));
+        let events =
+            parts.flat_map(|(cache, op)| CacheResult::ALL.iter().map(move |&result| Self::new(cache, op, result)));
+        events.flatten()
     }
 
     /// The cache.

@@ -14,7 +14,7 @@ use super::view::View;
 use crate::compact::sort_by_key;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, ends_of_path};
+use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, StackFrame, ends_of_path};
 use crate::text::{exact, sanitize, share_of_samples};
 
 /// The most functions to mark, for each event.
@@ -260,8 +260,7 @@ const INSIDE: &str = "└ ";
 /// After a function whose callers are unknown up to the marked function.
 const CUT: &str = " (callers unknown)";
 
-/// The place of samples in entry and exit of marks.
-const PROBE: &str = "perfmark's own code at entry and exit";
+const PROBE: &str = StackFrame::PROBE;
 
 /// Follows a function that the program's author cannot mark.
 const NO_CALLER: &str = "no known caller to mark";

@@ -28,8 +28,6 @@ pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, SourceTe
 pub(crate) use of_event::OfEvent;
 #[cfg(feature = "record")]
 pub(crate) use sampled::ends_of_path;
-#[cfg(feature = "html")]
-pub(crate) use sampled::is_probe;
 #[cfg(feature = "record")]
 pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 #[cfg(feature = "sampling")]

@@ -8,7 +8,7 @@ use crate::report::json::{Json, Writer};
 use crate::report::sampling::lacks_of;
 use crate::report::source_text::around_lines_of_marks;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, LinesOfFiles, MarkedFunctions, Samples, Snapshot, is_probe};
+use crate::snapshot::{Frame, HotFunction, LinesOfFiles, MarkedFunctions, Samples, Snapshot, StackFrame};
 
 /// The parts of the page's data that are about samples.
 pub(super) struct Sampled {
@@ -24,7 +24,7 @@ pub(super) struct Sampling {
     lacks: Vec<String>,
     /// The frame of the marked function in each stack of each path, if the stack reaches it.
     own: Vec<Vec<Option<usize>>>,
-    /// The stacks of each path in which perfmark itself was executed.
+    /// How many of the innermost functions of each stack are perfmark's own code at entry and exit.
     probe: Vec<Vec<usize>>,
     /// The names of the frames' functions, and their files as in the table.
     functions: Vec<String>,
@@ -63,10 +63,10 @@ impl Sampling {
         let (mut own, mut probe) = (Vec::new(), Vec::new());
         for path in &samples.paths {
             let (mut of_path, mut in_probe) = (Vec::new(), Vec::new());
-            for (at, stack) in path.stacks.iter().enumerate() {
+            for stack in &path.stacks {
                 let frames = stack.frames(samples);
                 let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
-                in_probe.extend(is_probe(&frames, own).then_some(at));
+                in_probe.push(StackFrame::count_of_probe(&frames, own));
                 of_path.push(own);
             }
             own.push(of_path);

@@ -81,7 +81,10 @@ function treeOfSamples(samples) {
       const frames = framesOf(samples, stack);
       // Without the marked function, nobody knows which callers are inside the mark.
       const outermost = path.marks.length === 0 ? frames.length : frames.findLastIndex(({ depth }) => depth === 0) + 1;
-      addCallees(tops.get(node), frames, (samples.own[index][ofStack] ?? outermost) - 1, Number(stack.samples), 0);
+      const inside = frames.slice(0, samples.own[index][ofStack] ?? outermost);
+      const ofPerfmark = samples.probe[index][ofStack];
+      if (ofPerfmark > 0) inside.splice(0, ofPerfmark, ofProbe);
+      addCallees(tops.get(node), inside, inside.length - 1, Number(stack.samples), 0);
     });
   });
   const addFunctions = (node, callee) => {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::marked_functions::{MarkKeys, MarkedFunctions};
-use super::stack::is_probe;
+use super::stack::StackFrame;
 use crate::compact::sort_by_key;
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::origin::{is_downloaded, is_perfmark, is_rust_file, is_standard};
@@ -130,7 +130,7 @@ impl Snapshot {
             let frames = stack.frames(samples);
             let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
             let function = stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds);
-            Some((function.filter(|_| !is_probe(&frames, own))?, path, stack.samples))
+            Some((function.filter(|_| StackFrame::count_of_probe(&frames, own) == 0)?, path, stack.samples))
         });
         by_function(samples, &kinds, attributed, is_listed)
     }

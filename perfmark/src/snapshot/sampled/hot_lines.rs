@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::hot_functions::is_runtime;
 use super::marked_functions::MarkedFunctions;
-use super::stack::{StackFrame, is_probe};
+use super::stack::StackFrame;
 use crate::compact::{Map, sort_by_key};
 use crate::snapshot::data::Snapshot;
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
@@ -155,7 +155,7 @@ struct Stack<'a> {
 
 impl Stack<'_> {
     fn is_probe(&self) -> bool {
-        is_probe(&self.frames, self.own)
+        StackFrame::count_of_probe(&self.frames, self.own) > 0
     }
 }
 

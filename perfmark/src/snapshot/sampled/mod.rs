@@ -20,5 +20,3 @@ pub use marked_functions::MarkedFunctions;
 pub(crate) use marked_functions::ends_of_path;
 #[cfg(feature = "record")]
 pub use stack::StackFrame;
-#[cfg(feature = "html")]
-pub(crate) use stack::is_probe;

@@ -16,14 +16,23 @@ pub struct StackFrame<'a> {
     pub frame: Option<&'a Frame>,
 }
 
-/// Whether perfmark was executed, or what it calls in the standard library and in libraries of other languages. `own`
-/// is the position of the marked function.
-pub(crate) fn is_probe(frames: &[StackFrame<'_>], own: Option<usize>) -> bool {
-    let inside = &frames[..own.unwrap_or(frames.len())];
-    // Rust's functions have paths, also where their files are unknown.
-    let is_rust = |frame: &Frame| frame.function.contains("::") || is_rust_file(frame);
-    let mut executed = inside.iter().filter_map(|at| at.frame).filter(|frame| is_rust(frame) && !is_standard(frame));
-    executed.next().is_some_and(is_perfmark)
+impl StackFrame<'_> {
+    /// The name of perfmark's own code in reports.
+    pub const PROBE: &'static str = "perfmark's own code at entry and exit";
+
+    /// The number of the innermost functions that are perfmark's own code at entry or exit of a mark, with what it calls
+    /// in the standard library and in libraries of other languages; 0 if the program's code was executed. `own` is the
+    /// position of the [marked function](crate::MarkedFunctions::own_frame).
+    #[must_use]
+    pub fn count_of_probe(frames: &[Self], own: Option<usize>) -> usize {
+        let inside = &frames[..own.unwrap_or(frames.len())];
+        let is_perfmarks = |at: &Self| at.frame.is_some_and(is_perfmark);
+        // Rust's functions have paths, also where their files are unknown.
+        let is_rust = |frame: &Frame| frame.function.contains("::") || is_rust_file(frame);
+        let executed = inside.iter().position(|at| at.frame.is_some_and(|frame| is_rust(frame) && !is_standard(frame)));
+        let Some(probe) = executed.filter(|&at| is_perfmarks(&inside[at])) else { return 0 };
+        own.unwrap_or_else(|| probe + inside[probe..].iter().take_while(|at| is_perfmarks(at)).count())
+    }
 }
 
 impl SampledStack {
