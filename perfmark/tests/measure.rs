@@ -17,6 +17,10 @@ fn main() -> ExitCode {
 fn refused() {
     let why = measure(&["no-such-event"], || unreachable!("it does not run")).expect_err("there is none");
     assert!(why.to_string().contains("no-such-event"), "{why}");
+    if let Err(why) = measure(&["instructions"], || ()) {
+        let why = why.to_string();
+        assert!(why.contains("perf_event_open") && why.contains("perfmark run --emulate"), "{why}");
+    }
 }
 
 fn a_loop() {

@@ -212,7 +212,11 @@ impl Meter {
             let counter = EmulatedCounter::open(&event).map_err(|why| MeasureError(why.to_string()))?;
             return Ok(Self { event: event.to_string(), unit, source: Source::Emulated(counter) });
         }
-        let mut counter = Counter::open(&Attr::new(event)).map_err(|why| MeasureError(why.to_string()))?;
+        let is_emulated = EmulatedCounter::is_counted(&event);
+        let mut counter = Counter::open(&Attr::new(event)).map_err(|why| {
+            let remedy = if is_emulated { "; `perfmark run --emulate` counts it without a PMU" } else { "" };
+            MeasureError(format!("{why}{remedy}"))
+        })?;
         counter.notice_stops(start::clock().nanoseconds_per_tick());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
