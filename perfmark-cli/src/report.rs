@@ -300,7 +300,9 @@ impl Gathered<'_> {
         if !samples.has_names() {
             let why = match self.options.symbols {
                 None => "the samples have no names; add --symbols",
-                Some(_) => "the samples have no names, because no symbols were found",
+                Some(_) => {
+                    "the samples have no names, because no symbols were found; build the program without `strip`"
+                }
             };
             return Err(format!("--suggest: {why}"));
         }

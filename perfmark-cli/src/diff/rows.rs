@@ -81,6 +81,16 @@ pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
     text
 }
 
+/// Names of marks; if there are very many, only the first. The format JSON has all.
+fn names(marks: &[&str]) -> String {
+    const MOST: usize = 20;
+    let shown = marks[..marks.len().min(MOST)].join(", ");
+    match marks.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown}, and {} more", grouped(more as f64)),
+    }
+}
+
 /// Remarks on the values, one line each.
 pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -93,7 +103,7 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     ] {
         let labels = comparison.labels(presence);
         if !labels.is_empty() {
-            lines.push(format!("{what}: {}", labels.join(", ")));
+            lines.push(format!("{what}: {}", names(&labels)));
         }
     }
     let calls = |[fewest, most]: [u64; 2]| {
@@ -120,7 +130,7 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
             }
         }
     }
-    lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", marks.join(", "))));
+    lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", names(&marks))));
     lines.extend(about_runs(comparison));
     if comparison.marks.iter().any(|pair| !pair.lines.is_empty()) {
         let what = "share of the samples taken directly in the mark, ± its standard error";

@@ -12,6 +12,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_comparison_has_the_names_and_the_order_of_a_report", a_comparison_has_names_and_order_of_a_report),
     ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
+    ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
@@ -166,6 +167,16 @@ fn values_of_an_emulator_are_not_compared_with_others() {
         assert_contains(&printed, &[&why]);
         stdout(&["diff", &head, &head, "--allow-few-runs", "--fail-on", &gate], 0);
     }
+}
+
+fn marks_never_called_are_listed_briefly() {
+    let folder = Folder::new("cli-never-called");
+    let mut many = report(&[("parse", 1000)]);
+    many.marks.extend((10..31).map(|n| mark(&format!("never_{n}"), Vec::new())));
+    let file = folder.report("many.json", &many);
+    let printed = stdout(&["diff", &file, &file], 0);
+    assert_contains(&printed, &["never called: never_10, never_11", "never_29, and 1 more"]);
+    assert!(!printed.contains("never_30"), "{printed}");
 }
 
 fn what_cannot_be_compared_is_reported() {

@@ -82,9 +82,11 @@ const NO_RATE: &str = "expected how often samples are taken, too, such as `99,ti
 /// `stack=…`, and `timestamps`.
 pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
     let mut settings = SampleSettings { events: Vec::new(), stacks: Stacks::default(), timestamps: false };
+    let mut has_stacks = false;
     for item in items(text) {
         match item.strip_prefix("stack=") {
-            Some(stacks) => settings.stacks = self::stacks(stacks).ok_or(EXPECTED)?,
+            Some(_) if has_stacks => return Err("`stack=` is there twice; choose one".into()),
+            Some(stacks) => (settings.stacks, has_stacks) = (self::stacks(stacks).ok_or(EXPECTED)?, true),
             None if item == "timestamps" => settings.timestamps = true,
             None => settings.events.push(event(item)?),
         }
@@ -221,6 +223,7 @@ mod tests {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");
         }
         assert!(parse("cycels:1000").unwrap_err().contains("cycles"));
+        assert!(parse("99,stack=off,stack=512").unwrap_err().contains("twice"));
     }
 
     #[test]
