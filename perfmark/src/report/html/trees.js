@@ -81,10 +81,11 @@ function treeOfSamples(samples) {
       const frames = framesOf(samples, stack);
       // Without the marked function, nobody knows which callers are inside the mark.
       const outermost = path.marks.length === 0 ? frames.length : frames.findLastIndex(({ depth }) => depth === 0) + 1;
-      const inside = frames.slice(0, samples.own[index][ofStack] ?? outermost);
-      const ofPerfmark = samples.probe[index][ofStack];
-      if (ofPerfmark > 0) inside.splice(0, ofPerfmark, ofProbe);
-      addCallees(tops.get(node), inside, inside.length - 1, Number(stack.samples), 0);
+      const end = samples.own[index][ofStack] ?? outermost;
+      const ofPerfmark = Math.min(samples.probe[index][ofStack], end);
+      const probe = ofPerfmark > 0 ? [ofProbe] : [];
+      frames.splice(0, ofPerfmark, ...probe);
+      addCallees(tops.get(node), frames, end - ofPerfmark + probe.length - 1, Number(stack.samples), 0);
     });
   });
   const addFunctions = (node, callee) => {
