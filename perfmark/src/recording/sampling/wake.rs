@@ -32,8 +32,9 @@ impl WakePipe {
     }
 
     pub(crate) fn wake(&self) {
-        if let Some((_, mut writer)) = self.ends()
-            && !self.is_woken.swap(true, AcqRel)
+        // First, because the ends take a system call each.
+        if !self.is_woken.swap(true, AcqRel)
+            && let Some((_, mut writer)) = self.ends()
         {
             _ = writer.write_all(&[0]);
         }
