@@ -36,9 +36,9 @@ const CONTENDERS: &[Contender] = &[
 
 const ROUNDS: usize = 101;
 /// Calls per sample of a round. They take long enough for some samples of the program at 99 Hz.
-const CALLS: u64 = 78_000;
-/// Steps of a call, which take about 0.65 µs.
-const STEPS: u64 = 600;
+const CALLS: u64 = 50_000;
+/// Steps of a call, which take about 1 µs.
+const STEPS: u64 = 930;
 /// Threads per sample of a round, which start one after the other, and the calls of each.
 const THREADS: usize = 25;
 const CALLS_OF_THREAD: u64 = 3;
@@ -118,6 +118,31 @@ fn of_calls() -> Vec<Row> {
     rows
 }
 
+/// How far the samples times their period are from the CPU time of a busy thread, for each of these periods in
+/// nanoseconds.
+fn of_periods() -> Vec<Row> {
+    const PERIODS: [u64; 3] = [1_000_003, 100_003, 50_021];
+    const TRIES: usize = 5;
+    let deviation = |period: u64| {
+        let sampling = Sampling::new().event("cpu-clock").period(period).start().expect("main started one");
+        let before = taken();
+        let work = || {
+            let began = cpu_time();
+            call(8 * CALLS);
+            cpu_time().saturating_sub(began).as_nanos() as f64
+        };
+        let time = thread::spawn(work).join().expect("no panic");
+        let samples = taken() - before;
+        drop(sampling);
+        100.0 * ((samples * period) as f64 / time - 1.0).abs()
+    };
+    let row = |period| {
+        let tries = (0..TRIES).map(|_| deviation(period)).collect();
+        Row::new(format!("samples × {period} ns, deviation from the CPU time"), "%", tries).goal(Goal::AtMost(2.0))
+    };
+    PERIODS.map(row).into()
+}
+
 /// The private memory that sampling adds to a thread: at its first call, and by further calls.
 fn memory() -> Option<Vec<Row>> {
     let frequency = 997;
@@ -166,6 +191,7 @@ fn main() -> io::Result<()> {
     }
     let mut rows = of_calls();
     rows.extend(compare("a thread", "µs", 1, &|at| threads(CONTENDERS[at].1)));
+    rows.extend(of_periods());
     rows.extend(memory().into_iter().flatten());
     let event = perfmark::snapshot().samples.into_iter().next().map_or_else(String::new, |samples| samples.event);
     let caption = format!(

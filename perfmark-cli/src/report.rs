@@ -306,8 +306,10 @@ impl Gathered<'_> {
             };
             return Err(format!("--suggest: {why}"));
         }
-        if !samples.frames.iter().any(|frame| frame.file.is_some() && frame.line.is_some()) {
-            let remedy = "build the program with `debug = \"line-tables-only\"` in its profile";
+        // Of other languages, libraries may have lines.
+        let is_rust = |file: &str| Path::new(file).extension().is_some_and(|extension| extension == "rs");
+        if !samples.frames.iter().any(|frame| frame.line.is_some() && frame.file.as_deref().is_some_and(is_rust)) {
+            let remedy = "build the program with `debug = \"line-tables-only\"` and without `strip` in its profile";
             return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
         let functions = snapshot.functions_to_mark(samples).into_iter();

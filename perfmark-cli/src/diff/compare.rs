@@ -58,6 +58,8 @@ pub(crate) enum Presence {
     Only(usize),
     /// On both sides, but called on that one only.
     CalledIn(usize),
+    /// Called on the other side, and turned off by the filter of that one.
+    OffIn(usize),
     /// Called in no run.
     NeverCalled,
 }
@@ -211,7 +213,11 @@ impl Pair {
             (true, ..) => Presence::Only(1),
             (.., [true, true]) => Presence::Both,
             (.., [false, false]) => Presence::NeverCalled,
-            (.., [in_base, _]) => Presence::CalledIn(usize::from(!in_base)),
+            (.., [in_base, _]) => {
+                let without = usize::from(in_base);
+                let is_off = of[without].iter().all(|mark| !mark.on);
+                if is_off { Presence::OffIn(without) } else { Presence::CalledIn(1 - without) }
+            }
         };
         let location = sanitize(&format!("{}:{}", newest.file, newest.line));
         let mut events = Vec::new();

@@ -46,6 +46,8 @@ fn mark(pair: &Pair) -> Value {
         Presence::Only(_) => "only in head",
         Presence::CalledIn(0) => "called in base only",
         Presence::CalledIn(_) => "called in head only",
+        Presence::OffIn(0) => "off in base",
+        Presence::OffIn(_) => "off in head",
         Presence::NeverCalled => "never called",
     };
     json!({

@@ -99,6 +99,8 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         (Presence::Only(1), "only in head"),
         (Presence::CalledIn(0), "called in base, not in head"),
         (Presence::CalledIn(1), "called in head, not in base"),
+        (Presence::OffIn(0), "called in head, turned off in base by the filter"),
+        (Presence::OffIn(1), "called in base, turned off in head by the filter"),
         (Presence::NeverCalled, "never called"),
     ] {
         let labels = comparison.labels(presence);

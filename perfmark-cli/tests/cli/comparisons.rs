@@ -13,6 +13,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
+    ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
@@ -177,6 +178,18 @@ fn marks_never_called_are_listed_briefly() {
     let printed = stdout(&["diff", &file, &file], 0);
     assert_contains(&printed, &["never called: never_10, never_11", "never_29, and 1 more"]);
     assert!(!printed.contains("never_30"), "{printed}");
+}
+
+fn a_mark_that_is_off_on_one_side_is_named() {
+    let folder = Folder::new("cli-off");
+    let mut off = report(&[("parse", 1000), ("lex", 10)]);
+    (off.marks[1].on, off.marks[1].calls) = (false, 0);
+    off.marks[1].values.clear();
+    let (off, on) =
+        (folder.report("off.json", &off), folder.report("on.json", &report(&[("parse", 1000), ("lex", 10)])));
+    assert_contains(&stdout(&["diff", &off, &on], 0), &["called in head, turned off in base by the filter: lex"]);
+    assert_contains(&stdout(&["diff", &on, &off], 0), &["called in base, turned off in head by the filter: lex"]);
+    assert_contains(&stdout(&["diff", "--format", "json", &off, &on], 0), &["\"off in base\""]);
 }
 
 fn what_cannot_be_compared_is_reported() {

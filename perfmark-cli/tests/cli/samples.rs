@@ -84,9 +84,13 @@ fn the_probe_is_one_frame() {
     // In the standard library, called by perfmark, which is inlined in line 7 and elsewhere.
     snapshot.samples[0].locations[0].frames = vec![1, 3, 3, 0];
     snapshot.samples[0].locations.push(location(0, 64, &[3, 2]));
+    snapshot.samples[0].locations.push(location(0, 80, &[3]));
     snapshot.samples[0].paths[0] = path(&[], &[(&[4, 2], 3)]);
+    // `main` is a function that `parse` called, and that called a mark.
+    snapshot.samples[0].paths.push(path(&[0], &[(&[5, 2, 1], 7)]));
     let file = folder.report("a.json", &snapshot);
-    let expected = "outside_marks;main;main;perfmark's_own_code_at_entry_and_exit 3\nrun;libc.so.6+0x1c0 2\n\
+    let expected = "outside_marks;main;main;perfmark's_own_code_at_entry_and_exit 3\n\
+                    parse;main;perfmark's_own_code_at_entry_and_exit 7\nrun;libc.so.6+0x1c0 2\n\
                     run;parse 4\nrun;parse;libc.so.6+0x1c0 1\n\
                     run;parse;perfmark's_own_code_at_entry_and_exit 5\n";
     assert_eq!(stdout(&["report", "--format", "folded-samples", &file], 0), expected);

@@ -73,9 +73,17 @@ fn start_threads() -> Vec<String> {
         dumps::start_from_environment(),
         #[cfg(feature = "sampling")]
         sample::start_from_environment(),
+        #[cfg(not(feature = "sampling"))]
+        without_sampling(),
         before_end(|| end(write_report)).map_err(|why| no_report_on_sigint(&why)),
     ];
     started.into_iter().filter_map(Result::err).collect()
+}
+
+#[cfg(not(feature = "sampling"))]
+fn without_sampling() -> Result<(), String> {
+    let why = "PERFMARK_SAMPLE has no effect: this build of perfmark cannot sample; enable its feature `sampling`";
+    if recording::settings().misses_samples { Err(why.into()) } else { Ok(()) }
 }
 
 fn no_report_on_sigint(why: &io::Error) -> String {

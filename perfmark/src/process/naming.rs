@@ -2,9 +2,11 @@
 
 #[cfg(feature = "symbols")]
 use crate::platform::program::program;
+#[cfg(feature = "symbols")]
+use crate::snapshot::Samples;
 use crate::snapshot::Snapshot;
 #[cfg(feature = "symbols")]
-use crate::snapshot::{Samples, symbols::Symbols};
+use crate::snapshot::symbols::{NOTE, Symbols};
 
 /// The names of samples in a process that writes several reports: each address is named once.
 #[derive(Default)]
@@ -27,7 +29,7 @@ impl Names {
             let places = program().into_iter().chain(["/proc/self/exe".into()]);
             let symbols = places.fold(Symbols::new(), Symbols::search).skip_system_lines();
             let problems = symbols.name(snapshot);
-            self.notes = problems.iter().map(|problem| format!("lines of samples in {problem}")).collect();
+            self.notes = problems.iter().map(|problem| format!("{NOTE}{problem}")).collect();
             self.known = snapshot.samples.iter().map(Samples::names).collect();
         }
         snapshot.notes.extend(self.notes.iter().cloned());

@@ -88,17 +88,18 @@ impl Sampling {
         self
     }
 
-    /// Takes so many samples a second of each thread's CPU time, at most `kernel.perf_event_max_sample_rate`. With
-    /// more than the kernel's timer frequency, which is 250 on many systems, CPU time as the sampled event makes
-    /// context switches slower: on a virtual machine by 4 µs at 1,000 samples a second, and by 0.9 µs at 99.
+    /// Takes so many samples a second of each thread's CPU time: at most 20,000, and at most
+    /// `kernel.perf_event_max_sample_rate`. With more than the kernel's timer frequency, which is 250 on many systems,
+    /// CPU time as the sampled event makes context switches slower: on a virtual machine by 4 µs at 1,000 samples a
+    /// second, and by 0.9 µs at 99.
     pub fn frequency(mut self, samples: u64) -> Self {
         self.last().1 = Rate::Frequency(samples);
         self
     }
 
     /// Takes a sample whenever the event has occurred this many times; for clocks, after so many nanoseconds. Use a
-    /// prime, so that samples do not stay in step with the program's loops. The kernel takes at most one sample of
-    /// a clock in 10,000 nanoseconds; a shorter period is refused.
+    /// prime, so that samples do not stay in step with the program's loops. A period of a clock below 50,000 nanoseconds
+    /// is refused, because the kernel loses samples.
     pub fn period(mut self, occurrences: u64) -> Self {
         self.last().1 = Rate::Period(occurrences);
         self

@@ -29,6 +29,9 @@ pub(crate) struct RecordingSettings {
     /// What is sampled from the first call on.
     #[cfg(feature = "sampling")]
     pub(crate) sampling: Option<SampleSettings>,
+    /// Whether samples are asked for, which this build cannot take.
+    #[cfg(not(feature = "sampling"))]
+    pub(crate) misses_samples: bool,
 }
 
 /// How hardware counters are read.
@@ -59,6 +62,8 @@ impl Default for RecordingSettings {
             has_call_graph: false,
             #[cfg(feature = "sampling")]
             sampling: None,
+            #[cfg(not(feature = "sampling"))]
+            misses_samples: false,
         }
     }
 }
@@ -114,12 +119,7 @@ impl RecordingSettings {
         ];
         let graph = [("off", false), ("on", true)];
         #[cfg(not(feature = "sampling"))]
-        environment.parsed("PERFMARK_SAMPLE", |value| match value.to_str() {
-            Some("off") => Ok(()),
-            _ => {
-                Err("this build of perfmark cannot sample: enable its feature `sampling`; taking no samples".to_owned())
-            }
-        });
+        let misses_samples = environment.parsed("PERFMARK_SAMPLE", |value| Ok(value != "off")).unwrap_or(false);
         #[cfg(feature = "sampling")]
         let sampling = environment.parsed("PERFMARK_SAMPLE", sampling).flatten();
         #[cfg(feature = "sampling")]
@@ -134,6 +134,8 @@ impl RecordingSettings {
             has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
             #[cfg(feature = "sampling")]
             sampling,
+            #[cfg(not(feature = "sampling"))]
+            misses_samples,
             read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
         }
     }
@@ -199,9 +201,9 @@ mod tests {
     #[cfg(feature = "sampling")]
     #[test]
     fn a_rate_that_makes_the_program_slow_is_announced_and_used() {
-        let (settings, said) = parse(&[("PERFMARK_SAMPLE", "cpu-clock:10007")]);
+        let (settings, said) = parse(&[("PERFMARK_SAMPLE", "cpu-clock:50021")]);
         assert!(settings.sampling.is_some());
-        assert!(said.concat().starts_with("PERFMARK_SAMPLE: up to 99,930 samples a second"), "{said:?}");
+        assert!(said.concat().starts_with("PERFMARK_SAMPLE: up to 19,991 samples a second"), "{said:?}");
     }
 
     #[test]

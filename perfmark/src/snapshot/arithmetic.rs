@@ -276,6 +276,7 @@ impl Mark {
         self.overhead_ns = sum_of_known(self.overhead_ns, other.overhead_ns);
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
+        self.on |= other.on;
         self.budget = self.budget.into_iter().chain(other.budget).reduce(f64::max);
     }
 

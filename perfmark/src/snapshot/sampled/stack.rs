@@ -27,11 +27,13 @@ impl StackFrame<'_> {
     pub fn count_of_probe(frames: &[Self], own: Option<usize>) -> usize {
         let inside = &frames[..own.unwrap_or(frames.len())];
         let is_perfmarks = |at: &Self| at.frame.is_some_and(is_perfmark);
+        let is_standards = |at: &Self| at.frame.is_some_and(is_standard);
         // Rust's functions have paths, also where their files are unknown.
-        let is_rust = |frame: &Frame| frame.function.contains("::") || is_rust_file(frame);
-        let executed = inside.iter().position(|at| at.frame.is_some_and(|frame| is_rust(frame) && !is_standard(frame)));
+        let is_rust = |at: &Self| at.frame.is_some_and(|frame| frame.function.contains("::") || is_rust_file(frame));
+        let executed = inside.iter().position(|at| is_rust(at) && !is_standards(at));
         let Some(probe) = executed.filter(|&at| is_perfmarks(&inside[at])) else { return 0 };
-        own.unwrap_or_else(|| probe + inside[probe..].iter().take_while(|at| is_perfmarks(at)).count())
+        let of_probe = inside[probe..].iter().take_while(|at| is_perfmarks(at) || is_standards(at));
+        probe + of_probe.enumerate().filter(|(_, at)| is_perfmarks(at)).last().map_or(0, |(last, _)| last + 1)
     }
 }
 

@@ -85,6 +85,9 @@ fn is_of_other_language(named: &BTreeMap<u64, Vec<Frame>>) -> bool {
     functions.clone().next().is_some() && !functions.any(|function| function.contains("::"))
 }
 
+/// Begins the notes of a snapshot about addresses that have no lines.
+pub(crate) const NOTE: &str = "lines of samples in ";
+
 /// Files with a smaller part of the samples have no lines of their own in a report: one in so many.
 const RELEVANT: u64 = 100;
 
@@ -117,6 +120,8 @@ impl Symbols {
     /// meanwhile, which the kernel can take back at any time.
     #[must_use = "it contains the reasons why addresses have no names"]
     pub fn name(&self, snapshot: &mut Snapshot) -> Vec<Problem> {
+        // Those of an earlier attempt.
+        snapshot.notes.retain(|note| !note.starts_with(NOTE));
         let mut problems: Vec<Problem> = Vec::new();
         for problem in snapshot.samples.iter_mut().flat_map(|samples| self.name_samples(samples)) {
             if !problems.iter().any(|known| known.module == problem.module) {

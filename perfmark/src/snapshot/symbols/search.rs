@@ -106,7 +106,7 @@ impl Search<'_> {
         match self.functions {
             Some((file, _)) if file.has_functions => {
                 let more = if refused.is_empty() { refused } else { format!("; {refused}") };
-                let remedy = "build with `debug = \"line-tables-only\"` in the profile";
+                let remedy = "build with `debug = \"line-tables-only\"` and without `strip` in the profile";
                 let lacks = format!("no debug information was found{id}, so lines are unknown; {remedy}{more}");
                 Ok(Found { path: file.path, shared: None, has_lines: false, lacks: Some(lacks) })
             }
