@@ -17,9 +17,8 @@ fn main() -> ExitCode {
 fn refused() {
     let why = measure(&["no-such-event"], || unreachable!("it does not run")).expect_err("there is none");
     assert!(why.to_string().contains("no-such-event"), "{why}");
-    if let Err(why) = measure(&["instructions"], || ()) {
-        let why = why.to_string();
-        assert!(why.contains("perf_event_open") && why.contains("perfmark run --emulate"), "{why}");
+    if let Err(why) = measure(&["instructions"], || ()).map_err(|why| why.to_string()) {
+        assert!(!why.contains("ENOENT") || why.contains("perfmark run --emulate"), "{why}");
     }
 }
 

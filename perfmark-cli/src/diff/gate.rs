@@ -7,7 +7,7 @@ use perfmark::text::{counted, sanitize};
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
 use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPORTING};
-use super::number::{change, grouped, percent, quantity};
+use super::number::{change, grouped, names, percent, quantity};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
 use crate::reports::dashed;
@@ -49,8 +49,8 @@ impl NotJudged {
 
 impl Display for NotJudged {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let marks: Vec<String> = self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}")).collect();
-        write!(f, "{}: {}", marks.join(", "), self.why)
+        let marks = self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}"));
+        write!(f, "{}: {}", names(marks), self.why)
     }
 }
 

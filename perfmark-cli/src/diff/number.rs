@@ -44,6 +44,18 @@ pub(crate) fn percent(change: f64) -> String {
     format!("{change:+.decimals$} %")
 }
 
+/// Names of marks; if there are very many, only the first. The format JSON has all.
+pub(crate) fn names<S: AsRef<str>>(marks: impl IntoIterator<Item = S>) -> String {
+    const MOST: usize = 20;
+    let mut marks = marks.into_iter();
+    let shown: Vec<S> = marks.by_ref().take(MOST).collect();
+    let shown = shown.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    match marks.count() {
+        0 => shown,
+        more => format!("{shown}, and {} more", grouped(more as f64)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

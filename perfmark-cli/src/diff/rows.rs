@@ -3,7 +3,7 @@
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::gate::GateResult;
 use super::judge::{SEVERAL, Verdict};
-use super::number::{change, grouped, percent, quantity};
+use super::number::{change, grouped, names, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
 use std::collections::BTreeMap;
@@ -79,16 +79,6 @@ pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
         failed => _ = write!(text, "; {failed} of {} failed", counted(gates.len() as u64, "gate")),
     }
     text
-}
-
-/// Names of marks; if there are very many, only the first. The format JSON has all.
-fn names(marks: &[&str]) -> String {
-    const MOST: usize = 20;
-    let shown = marks[..marks.len().min(MOST)].join(", ");
-    match marks.len().saturating_sub(MOST) {
-        0 => shown,
-        more => format!("{shown}, and {} more", grouped(more as f64)),
-    }
 }
 
 /// Remarks on the values, one line each.

@@ -214,7 +214,9 @@ impl Meter {
         }
         let is_emulated = EmulatedCounter::is_counted(&event);
         let mut counter = Counter::open(&Attr::new(event)).map_err(|why| {
-            let remedy = if is_emulated { "; `perfmark run --emulate` counts it without a PMU" } else { "" };
+            let is_refused = matches!(why.errno_name(), Some("ENOENT" | "EACCES" | "EPERM" | "ENODEV" | "EOPNOTSUPP"));
+            let is_remedy = is_emulated && is_refused;
+            let remedy = if is_remedy { "; `perfmark run --emulate` counts it without a PMU" } else { "" };
             MeasureError(format!("{why}{remedy}"))
         })?;
         counter.notice_stops(start::clock().nanoseconds_per_tick());

@@ -274,7 +274,11 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
         let (available, missing) = sampling::available(sampling);
         let is_less = !missing.is_empty() && !available.events.is_empty();
         let begun = if is_less { begin_in_own_work(&available) } else { Err(why) };
-        let no_effect = |why| format!("PERFMARK_SAMPLE has no effect: {why}");
+        let no_effect = |why: String| {
+            let is_missing = why.contains("ENOENT") && sampling.events.iter().all(|sampled| sampled.event.is_some());
+            let remedy = if is_missing { "; `PERFMARK_SAMPLE=99` samples CPU time where there is no PMU" } else { "" };
+            format!("PERFMARK_SAMPLE has no effect: {why}{remedy}")
+        };
         begun.map(|guard| (guard, missing)).map_err(no_effect)
     })?;
     std::mem::forget(guard);

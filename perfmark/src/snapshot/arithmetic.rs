@@ -434,4 +434,14 @@ mod tests {
         assert_eq!(calls(&all), [("work<u16>", 1, 11), ("work<u8>", 2, 22)]);
         assert_eq!(calls(&all.since(&of(&[("work<u8>", 5, 22)]))), [("work<u16>", 1, 11), ("work<u8>", 2, 0)]);
     }
+
+    #[test]
+    fn a_mark_that_is_on_in_one_snapshot_is_on_in_their_sum() {
+        let (off, mut on) = (of(&[("f", 0, 0)]), of(&[("f", 0, 1)]));
+        on.marks[0].on = true;
+        for (mut one, other) in [(off.clone(), &on), (on.clone(), &off)] {
+            one.merge(other);
+            assert!(one.marks[0].on);
+        }
+    }
 }

@@ -25,17 +25,18 @@ pub(super) fn name(thread: u32) -> Option<String> {
     thread_name(thread).filter(|name| !name.is_empty())
 }
 
-/// The name of a thread with `*` for each number: so all workers of a pool have the same one.
+/// The name of a thread with `*` for each number that is not between letters, so all workers of a pool have the same
+/// one.
 pub(super) fn group(name: &str) -> String {
-    let mut group = String::new();
-    for c in name.chars() {
-        match c {
-            '0'..='9' if group.ends_with('*') => {}
-            '0'..='9' => group.push('*'),
-            c => group.push(c),
-        }
+    let (mut group, mut rest) = (String::new(), name);
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, number) = rest.split_at(at);
+        let (number, after) = number.split_at(number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len()));
+        let is_inside = before.ends_with(char::is_alphabetic) && after.starts_with(char::is_alphabetic);
+        group.extend([before, if is_inside { number } else { "*" }]);
+        rest = after;
     }
-    group
+    group + rest
 }
 
 /// The numbers of all threads.
@@ -115,5 +116,19 @@ mod tests {
             assert!(all.len() >= 4 && count() >= 4, "{all:?}");
             barrier.wait();
         });
+    }
+
+    #[test]
+    fn threads_whose_names_differ_by_numbers_are_a_group() {
+        for (name, expected) in [
+            ("worker-12", "worker-*"),
+            ("worker-1-2", "worker-*-*"),
+            ("rayon3", "rayon*"),
+            ("3d", "*d"),
+            ("h264dec", "h264dec"),
+            ("x", "x"),
+        ] {
+            assert_eq!(group(name), expected);
+        }
     }
 }
