@@ -29,9 +29,10 @@ pub(crate) struct RecordingSettings {
     /// What is sampled from the first call on.
     #[cfg(feature = "sampling")]
     pub(crate) sampling: Option<SampleSettings>,
-    /// Whether samples are asked for, which this build cannot take.
+    /// What to say at the first call of a mark if samples are asked for, which this build cannot take. A program that
+    /// only starts others says nothing.
     #[cfg(not(feature = "sampling"))]
-    pub(crate) misses_samples: bool,
+    pub(crate) misses_samples: Option<String>,
 }
 
 /// How hardware counters are read.
@@ -63,7 +64,7 @@ impl Default for RecordingSettings {
             #[cfg(feature = "sampling")]
             sampling: None,
             #[cfg(not(feature = "sampling"))]
-            misses_samples: false,
+            misses_samples: None,
         }
     }
 }
@@ -119,7 +120,15 @@ impl RecordingSettings {
         ];
         let graph = [("off", false), ("on", true)];
         #[cfg(not(feature = "sampling"))]
-        let misses_samples = environment.parsed("PERFMARK_SAMPLE", |value| Ok(value != "off")).unwrap_or(false);
+        let misses_samples = environment.parsed("PERFMARK_SAMPLE", |value| Ok(value.to_owned()));
+        #[cfg(not(feature = "sampling"))]
+        let misses_samples = misses_samples.filter(|value| value != "off").map(|value| {
+            let value = crate::text::sanitize(&value.to_string_lossy());
+            format!(
+                "PERFMARK_SAMPLE={value}: this build of perfmark cannot sample: enable its feature `sampling`; taking no \
+                 samples"
+            )
+        });
         #[cfg(feature = "sampling")]
         let sampling = environment.parsed("PERFMARK_SAMPLE", sampling).flatten();
         #[cfg(feature = "sampling")]

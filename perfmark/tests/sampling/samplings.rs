@@ -88,7 +88,8 @@ fn several_events_have_their_own_samples() {
     let mark = Some(sampled.mark("faulting"));
     let lost = time.lost + faults.lost;
     println!("{} and {} samples, {lost} lost", time.of_mark(mark), faults.of_mark(mark));
-    assert!(time.of_mark(mark) > 0 && faults.of_mark(mark) + lost >= 10 * 300 / 7);
+    // The first period has a random length. Where it ends, one sample may count for none, or for two.
+    assert!(time.of_mark(mark) > 0 && faults.of_mark(mark) + lost + 1 >= 10 * 300 / 7);
 }
 
 /// Puts the limit of descriptors back when dropped.
