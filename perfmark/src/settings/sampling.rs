@@ -76,8 +76,9 @@ const FEWEST_BYTES: u32 = 8;
 const MOST_BYTES: u32 = 65_520;
 
 const EXPECTED: &str = "expected `off`, a number of samples a second such as `99`, or an event and a period such as \
-                        `cycles:1000003`; several are separated by commas, and `stack=2048` (8 to 65520 \
-                        bytes), `stack=fp` or `stack=off` sets how callers are found, and `timestamps` adds when samples were taken";
+                        `cycles:1000003`; several are separated by commas, and `stack=2048` (8 to 65520 bytes), \
+                        `stack=fp` or `stack=off` sets how callers are found, and `timestamps` adds when samples were \
+                        taken";
 
 const NO_RATE: &str = "expected how often samples are taken, too, such as `99,timestamps` for 99 a second";
 
