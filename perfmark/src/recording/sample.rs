@@ -98,8 +98,8 @@ impl Sampling {
     }
 
     /// Takes a sample whenever the event has occurred this many times; for clocks, after so many nanoseconds. Use a
-    /// prime, so that samples do not stay in step with the program's loops. A period of a clock below 50,000 nanoseconds
-    /// is refused, because the kernel loses samples.
+    /// prime, so that samples do not stay in step with the program's loops. A period of a clock below 50,000
+    /// nanoseconds is refused, because the kernel loses samples.
     pub fn period(mut self, occurrences: u64) -> Self {
         self.last().1 = Rate::Period(occurrences);
         self

@@ -125,8 +125,8 @@ impl RecordingSettings {
         let misses_samples = misses_samples.filter(|value| value != "off").map(|value| {
             let value = crate::text::sanitize(&value.to_string_lossy());
             format!(
-                "PERFMARK_SAMPLE={value}: this build of perfmark cannot sample: enable its feature `sampling`; taking no \
-                 samples"
+                "PERFMARK_SAMPLE={value}: this build of perfmark cannot sample: enable its feature `sampling`; taking \
+                 no samples"
             )
         });
         #[cfg(feature = "sampling")]

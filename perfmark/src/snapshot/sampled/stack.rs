@@ -20,9 +20,9 @@ impl StackFrame<'_> {
     /// The name of perfmark's own code in reports.
     pub const PROBE: &'static str = "perfmark's own code at entry and exit";
 
-    /// The number of the innermost functions that are perfmark's own code at entry or exit of a mark, with what it calls
-    /// in the standard library and in libraries of other languages; 0 if the program's code was executed. `own` is the
-    /// position of the [marked function](crate::MarkedFunctions::own_frame).
+    /// The number of the innermost functions that are perfmark's own code at entry or exit of a mark, with what it
+    /// calls in the standard library and in libraries of other languages; 0 if the program's code was executed. `own`
+    /// is the position of the [marked function](crate::MarkedFunctions::own_frame).
     #[must_use]
     pub fn count_of_probe(frames: &[Self], own: Option<usize>) -> usize {
         let inside = &frames[..own.unwrap_or(frames.len())];
