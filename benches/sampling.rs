@@ -36,9 +36,9 @@ const CONTENDERS: &[Contender] = &[
 
 const ROUNDS: usize = 101;
 /// Calls per sample of a round. They take long enough for some samples of the program at 99 Hz.
-const CALLS: u64 = 50_000;
-/// Steps of a call, which take about 1 µs.
-const STEPS: u64 = 930;
+const CALLS: u64 = 78_000;
+/// Steps of a call, which take about 0.55 to 0.65 µs.
+const STEPS: u64 = 512;
 /// Threads per sample of a round, which start one after the other, and the calls of each.
 const THREADS: usize = 25;
 const CALLS_OF_THREAD: u64 = 3;

@@ -1,5 +1,6 @@
 """Checks of samples in the HTML page, for ci/check-html: every number is computed again from the JSON report."""
 
+import itertools
 import json
 import pathlib
 
@@ -36,11 +37,16 @@ def share(part, every, samples):
     return f"{flag}{part / max(every, 1) * 100:.{digits}f} % ± {error:.{digits}f}"
 
 
-def is_probe(samples, frames, own):
-    """Whether the innermost function that is not the standard library's is perfmark's."""
-    inside = [samples["frames"][frame] for _, frame in frames[:own] if frame is not None]
-    executed = [frame for frame in inside if not (frame["file"] or "").startswith("/rustc/")]
-    return bool(executed) and executed[0]["function"].startswith("perfmark")
+def count_of_probe(samples, frames, own):
+    """How many of the innermost frames are perfmark's own code; 0 if the program's was executed."""
+    inside = [None if frame is None else samples["frames"][frame] for _, frame in frames[:own]]
+    is_standard = lambda frame: frame is not None and (frame["file"] or "").startswith("/rustc/")
+    is_perfmarks = lambda frame: frame is not None and frame["function"].startswith("perfmark")
+    executed = next((at for at, frame in enumerate(inside) if frame is not None and not is_standard(frame)), None)
+    if executed is None or not is_perfmarks(inside[executed]):
+        return 0
+    known = itertools.takewhile(lambda frame: is_perfmarks(frame) or is_standard(frame), inside[executed:])
+    return executed + max(at for at, frame in enumerate(known, 1) if is_perfmarks(frame))
 
 
 def annotated(samples, index, mark):
@@ -52,7 +58,7 @@ def annotated(samples, index, mark):
         for stack in path["stacks"]:
             frames, count = frames_of(samples, stack), stack["samples"]
             own = own_frame(samples, frames, mark)
-            if is_probe(samples, frames, own):
+            if count_of_probe(samples, frames, own) > 0:
                 continue
             every += count
             if own is None:
@@ -155,17 +161,18 @@ def sampled_tree(report, samples, labels, functions):
             mark = report["marks"][path["marks"][-1]] if path["marks"] else None
             own = own_frame(samples, frames, mark) if mark else None
             parts = list(marks)
+            of_perfmark = count_of_probe(samples, frames, own)
             if own is None:
                 own = sum(depth == 0 or not mark for depth, _ in frames)
-            in_probe = is_probe(samples, frames, own)
-            if in_probe:
-                parts.append(("function", "perfmark's own code at entry and exit"))
-            for at in range(-1 if in_probe else own - 1, -1, -1):
+            for at in range(own - 1, of_perfmark - 1, -1):
                 depth, frame = frames[at]
                 if frame is None:
                     break
                 is_inlined = at + 1 < len(frames) and frames[at + 1][0] == depth
                 parts.append(("inlined" if is_inlined else "function", functions[frame]))
+            else:
+                if of_perfmark > 0:
+                    parts.append(("function", "perfmark's own code at entry and exit"))
             for end in range(1, len(parts) + 1):
                 key = tuple(parts[:end])
                 tree[key] = tree.get(key, 0) + stack["samples"]

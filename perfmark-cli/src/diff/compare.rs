@@ -58,7 +58,7 @@ pub(crate) enum Presence {
     Only(usize),
     /// On both sides, but called on that one only.
     CalledIn(usize),
-    /// Called on the other side, and turned off by the filter of that one.
+    /// Turned off by the filter of that side, and called on the other.
     OffIn(usize),
     /// Called in no run.
     NeverCalled,

@@ -81,8 +81,10 @@ fn the_probe_is_one_frame() {
     let mut snapshot = sampled();
     snapshot.samples[0].frames.push(frame("perfmark::recording::begin", "/home/me/perfmark/src/recording.rs", 4));
     snapshot.samples[0].frames[1].file = Some("/rustc/59807616e1/library/core/src/str.rs".into());
+    let glue = "core::ptr::drop_in_place<perfmark::private::Begun>";
+    snapshot.samples[0].frames.push(frame(glue, "/rustc/59807616e1/library/core/src/ptr/mod.rs", 5));
     // In the standard library, called by perfmark, which is inlined in line 7 and elsewhere.
-    snapshot.samples[0].locations[0].frames = vec![1, 3, 3, 0];
+    snapshot.samples[0].locations[0].frames = vec![1, 3, 3, 4, 0];
     snapshot.samples[0].locations.push(location(0, 64, &[3, 2]));
     snapshot.samples[0].locations.push(location(0, 80, &[3]));
     snapshot.samples[0].paths[0] = path(&[], &[(&[4, 2], 3)]);

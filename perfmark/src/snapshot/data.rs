@@ -193,7 +193,8 @@ pub struct Mark {
     /// same in all processes of a build, and depends on the build. In a merged snapshot it is that of the first.
     #[cfg_attr(feature = "serde", serde(default))]
     pub type_hash: u32,
-    /// Whether the [filter](crate::Filter) in force turns the mark on; in a merged snapshot, whether that of one does.
+    /// Whether the [filter](crate::Filter) in force turns the mark on; in a merged snapshot, whether that of any run
+    /// does.
     pub on: bool,
     /// Calls that ended, in any way.
     pub calls: u64,

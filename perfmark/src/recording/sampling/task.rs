@@ -25,18 +25,17 @@ pub(super) fn name(thread: u32) -> Option<String> {
     thread_name(thread).filter(|name| !name.is_empty())
 }
 
-/// The name of a thread with `*` for each number that is not between letters, so all workers of a pool have the same
-/// one.
+/// The name of a thread with `*` for each number: so all workers of a pool have the same one.
 pub(super) fn group(name: &str) -> String {
-    let (mut group, mut rest) = (String::new(), name);
-    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
-        let (before, number) = rest.split_at(at);
-        let (number, after) = number.split_at(number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len()));
-        let is_inside = before.ends_with(char::is_alphabetic) && after.starts_with(char::is_alphabetic);
-        group.extend([before, if is_inside { number } else { "*" }]);
-        rest = after;
+    let mut group = String::new();
+    for c in name.chars() {
+        match c {
+            '0'..='9' if group.ends_with('*') => {}
+            '0'..='9' => group.push('*'),
+            c => group.push(c),
+        }
     }
-    group + rest
+    group
 }
 
 /// The numbers of all threads.
@@ -125,7 +124,7 @@ mod tests {
             ("worker-1-2", "worker-*-*"),
             ("rayon3", "rayon*"),
             ("3d", "*d"),
-            ("h264dec", "h264dec"),
+            ("io1work", "io*work"),
             ("x", "x"),
         ] {
             assert_eq!(group(name), expected);

@@ -33,7 +33,10 @@ impl StackFrame<'_> {
         let executed = inside.iter().position(|at| is_rust(at) && !is_standards(at));
         let Some(probe) = executed.filter(|&at| is_perfmarks(&inside[at])) else { return 0 };
         let of_probe = inside[probe..].iter().take_while(|at| is_perfmarks(at) || is_standards(at));
-        probe + of_probe.enumerate().filter(|(_, at)| is_perfmarks(at)).last().map_or(0, |(last, _)| last + 1)
+        // The standard library's code of perfmark's types, such as their `drop_in_place`, is a part of it.
+        let names_perfmark = |at: &Self| at.frame.is_some_and(|frame| frame.function.contains("<perfmark::"));
+        let last = of_probe.enumerate().filter(|(_, at)| is_perfmarks(at) || names_perfmark(at)).last();
+        probe + last.map_or(0, |(last, _)| last + 1)
     }
 }
 

@@ -113,8 +113,9 @@ impl Symbols {
     }
 
     /// Names the addresses of the samples: [`Location::frames`](crate::Location::frames). Names that they have
-    /// are kept where none are found. Returns why addresses of files with one in 100 samples or more have no lines.
-    /// Lines of files whose known functions are of other languages than Rust are not necessary.
+    /// are kept where none are found. Removes the snapshot's notes about lines that were missing. Returns why addresses
+    /// of files with one in 100 samples or more have no lines. Lines of files whose known functions are of other
+    /// languages than Rust are not necessary.
     ///
     /// 1,000 addresses of a program of 46 MB take 0.25 s and 27 MB of memory. Besides, 28 MB of the file are mapped
     /// meanwhile, which the kernel can take back at any time.
