@@ -82,7 +82,7 @@ fn start_threads() -> Vec<String> {
 
 #[cfg(not(feature = "sampling"))]
 fn without_sampling() -> Result<(), String> {
-    recording::settings().misses_samples.clone().map_or(Ok(()), Err)
+    recording::settings().cannot_sample.clone().map_or(Ok(()), Err)
 }
 
 fn no_report_on_sigint(why: &io::Error) -> String {

@@ -298,7 +298,7 @@ mod tests {
             #[cfg_attr(feature = "sampling", allow(unused_variables, reason = "only other builds say something later"))]
             let (settings, mut wrong) = environment::read_from(variables, RecordingSettings::read);
             #[cfg(not(feature = "sampling"))]
-            wrong.extend(settings.misses_samples);
+            wrong.extend(settings.cannot_sample);
             wrong.extend(parse(variables).1);
             wrong
         };

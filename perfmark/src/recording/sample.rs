@@ -275,11 +275,13 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
         let is_less = !missing.is_empty() && !available.events.is_empty();
         let begun = if is_less { begin_in_own_work(&available) } else { Err(why) };
         let no_effect = |why: String| {
-            let is_missing = why.contains("ENOENT") && sampling.events.iter().all(|sampled| sampled.event.is_some());
-            let remedy = if is_missing { "; `PERFMARK_SAMPLE=99` samples CPU time where there is no PMU" } else { "" };
+            // Without an event, CPU time is sampled where there is no PMU.
+            let is_no_pmu = missing.iter().any(|error| error.errno_name() == Some("ENOENT"));
+            let remedy = if is_no_pmu { "; `PERFMARK_SAMPLE=99` samples CPU time where there is no PMU" } else { "" };
             format!("PERFMARK_SAMPLE has no effect: {why}{remedy}")
         };
-        begun.map(|guard| (guard, missing)).map_err(no_effect)
+        let begun = begun.map_err(no_effect);
+        begun.map(|guard| (guard, missing.iter().map(ToString::to_string).collect()))
     })?;
     std::mem::forget(guard);
     if missing.is_empty() { Ok(()) } else { Err(format!("PERFMARK_SAMPLE leaves out {}", missing.join("; "))) }

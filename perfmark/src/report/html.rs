@@ -14,7 +14,7 @@ use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
 use super::text::UNBROKEN;
 use super::{coverage, legend, ratio, sampling};
-use crate::snapshot::{Mark, Snapshot};
+use crate::snapshot::{Mark, Snapshot, StackFrame};
 use samples::Sampled;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -153,6 +153,7 @@ impl Json for Words<'_> {
             out.field("warnings", &self.warnings);
             out.field("legend", &self.legend);
             out.field("samples", &self.sampled.samplings);
+            out.field("probe", &StackFrame::PROBE.to_owned());
             out.field("source", &self.sampled.source);
             out.field("hasLarge", &self.has_large);
             out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string(), IMPOSSIBLE.to_string()]);

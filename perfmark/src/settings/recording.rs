@@ -32,7 +32,7 @@ pub(crate) struct RecordingSettings {
     /// What to say at the first call of a mark if samples are asked for, which this build cannot take. A program that
     /// only starts others says nothing.
     #[cfg(not(feature = "sampling"))]
-    pub(crate) misses_samples: Option<String>,
+    pub(crate) cannot_sample: Option<String>,
 }
 
 /// How hardware counters are read.
@@ -64,7 +64,7 @@ impl Default for RecordingSettings {
             #[cfg(feature = "sampling")]
             sampling: None,
             #[cfg(not(feature = "sampling"))]
-            misses_samples: None,
+            cannot_sample: None,
         }
     }
 }
@@ -120,9 +120,9 @@ impl RecordingSettings {
         ];
         let graph = [("off", false), ("on", true)];
         #[cfg(not(feature = "sampling"))]
-        let misses_samples = environment.parsed("PERFMARK_SAMPLE", |value| Ok(value.to_owned()));
+        let cannot_sample = environment.parsed("PERFMARK_SAMPLE", |value| Ok(value.to_owned()));
         #[cfg(not(feature = "sampling"))]
-        let misses_samples = misses_samples.filter(|value| value != "off").map(|value| {
+        let cannot_sample = cannot_sample.filter(|value| value != "off").map(|value| {
             let value = crate::text::sanitize(&value.to_string_lossy());
             format!(
                 "PERFMARK_SAMPLE={value}: this build of perfmark cannot sample: enable its feature `sampling`; taking \
@@ -144,7 +144,7 @@ impl RecordingSettings {
             #[cfg(feature = "sampling")]
             sampling,
             #[cfg(not(feature = "sampling"))]
-            misses_samples,
+            cannot_sample,
             read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
         }
     }

@@ -3,7 +3,6 @@
 use perfmark_rdpmc::Event;
 
 use super::EventSpec;
-use super::event_list;
 use crate::text::exact;
 
 /// What is sampled.
@@ -88,17 +87,21 @@ const NO_RATE: &str = "expected how often samples are taken, too, such as `99,ti
 pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
     let mut settings = SampleSettings { events: Vec::new(), stacks: Stacks::default(), timestamps: false };
     let mut has_stacks = false;
+    if text.trim().is_empty() {
+        return Err(EXPECTED.into());
+    }
     for item in items(text) {
         let expected = || if item == text { EXPECTED.into() } else { format!("`{item}`: {EXPECTED}") };
         match item.strip_prefix("stack=") {
+            _ if item.is_empty() => return Err(format!("nothing is written before or after a comma; {EXPECTED}")),
             Some(_) if has_stacks => return Err("`stack=` is there twice; choose one".into()),
             Some(stacks) => (settings.stacks, has_stacks) = (self::stacks(stacks).ok_or_else(expected)?, true),
             None if item == "timestamps" => settings.timestamps = true,
-            None => settings.events.push(event(item)?.ok_or_else(expected)?),
+            None => settings.events.push(event(item, expected)?),
         }
     }
     if settings.events.is_empty() {
-        return Err(if items(text).next().is_some() { NO_RATE } else { EXPECTED }.into());
+        return Err(NO_RATE.into());
     }
     settings.check()?;
     Ok(settings)
@@ -174,27 +177,28 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
         is_inside ^= c == '/';
         c == ',' && !is_inside
     })
+    .map(str::trim)
 }
 
-/// `None` if it is not written like one.
-fn event(text: &str) -> Result<Option<SampledEvent>, String> {
+/// `99`, or an event and its period.
+fn event(text: &str, expected: impl Fn() -> String) -> Result<SampledEvent, String> {
     let positive = |number: &str| number.parse().ok().filter(|&number: &u64| number > 0);
     if let Some(frequency) = positive(text) {
-        return Ok(Some(SampledEvent { event: None, rate: Rate::Frequency(frequency) }));
+        return Ok(SampledEvent { event: None, rate: Rate::Frequency(frequency) });
     }
-    let Some((event, period)) = text.rsplit_once(':') else {
-        return match &event_list::known(text).unwrap_or_default()[..] {
-            [EventSpec::Counter(_)] => Err(format!(
-                "`{text}` lacks its period, the number of its occurrences between two samples, such as `{text}:1000003`"
-            )),
-            _ => Ok(None),
-        };
-    };
-    let Some(period) = positive(period) else { return Ok(None) };
-    Ok(match &event_list::known(event)?[..] {
-        [EventSpec::Counter(event)] => Some(SampledEvent { event: Some(event.clone()), rate: Rate::Period(period) }),
-        _ => None,
-    })
+    let with_period = text.rsplit_once(':').and_then(|(event, period)| Some((event, positive(period)?)));
+    let (name, period) = with_period.map_or((text, None), |(event, period)| (event, Some(period)));
+    match (EventSpec::known(name), period) {
+        (Ok(EventSpec::Counter(event)), Some(period)) => {
+            Ok(SampledEvent { event: Some(event), rate: Rate::Period(period) })
+        }
+        (Ok(EventSpec::Counter(_)), None) => Err(format!(
+            "`{text}` lacks its period, the number of its occurrences between two samples, as in `cycles:1000003` or \
+             `page_faults:101`"
+        )),
+        (Err(why), period) if period.is_some() || !why.suggestion().is_empty() => Err(why.to_string()),
+        _ => Err(expected()),
+    }
 }
 
 fn stacks(text: &str) -> Option<Stacks> {
@@ -228,17 +232,17 @@ mod tests {
         assert_eq!(both.events.len(), 2);
         assert_eq!(both.stacks.bytes(), 2_048);
         assert_eq!(parse("99,stack=off"), Ok(SampleSettings { stacks: Stacks::Off, ..one(None, Rate::DEFAULT) }));
-        assert_eq!(parse("99,timestamps"), Ok(SampleSettings { timestamps: true, ..one(None, Rate::DEFAULT) }));
+        assert_eq!(parse("99, timestamps"), Ok(SampleSettings { timestamps: true, ..one(None, Rate::DEFAULT) }));
         assert_eq!(parse("stack=fp,99").map(|settings| settings.stacks), Ok(Stacks::FramePointers));
         assert_eq!(items("cpu/event=1,umask=2/:7,99").collect::<Vec<_>>(), ["cpu/event=1,umask=2/:7", "99"]);
     }
 
     #[test]
     fn other_values_are_refused() {
-        for text in ["", "0", "-1", "cycles:", "cycles:0", "cycles:often", "99hz", "time:9"] {
+        for text in ["", " ", "0", "-1", "cycles:", "cycles:0", "cycles:often", "99hz", "time:9"] {
             assert!(parse(text).unwrap_err().starts_with("expected `off`, a number"), "{text}");
         }
-        for (text, wrong) in [("99,", ""), ("99,fast,stack=fp", "fast"), ("99,stack=65521", "stack=65521")] {
+        for (text, wrong) in [("99,fast,stack=fp", "fast"), ("99,stack=65521", "stack=65521")] {
             let expected = format!("`{wrong}`: expected `off`, a number");
             assert!(parse(text).unwrap_err().starts_with(&expected), "{text}");
         }
@@ -248,8 +252,13 @@ mod tests {
         for text in ["99,stack=", "99,stack=0", "99,stack=all"] {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");
         }
-        assert!(parse("cycels:1000").unwrap_err().contains("cycles"));
-        for text in ["cycles", "99,cycles"] {
+        for text in ["99,", ",99", "99,,timestamps"] {
+            assert!(parse(text).unwrap_err().starts_with("nothing is written before or after a comma; expected"));
+        }
+        for text in ["cycels:1000", "cycels", "99,cycels"] {
+            assert!(parse(text).unwrap_err().contains("did you mean `cycles`"), "{text}");
+        }
+        for text in ["cycles", "99, cycles"] {
             assert!(parse(text).unwrap_err().starts_with("`cycles` lacks its period"), "{text}");
         }
         assert!(parse("99,stack=off,stack=512").unwrap_err().contains("twice"));

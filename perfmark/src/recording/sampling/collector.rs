@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
 
+use perfmark_rdpmc::Error;
 use perfmark_rdpmc::sample::Ring;
 
 use super::reading::{Code, Rest};
@@ -121,13 +122,9 @@ const MOST_SAMPLINGS: usize = 16;
 pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14";
 
 /// The events that can be sampled, and why the others cannot.
-pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<String>) {
+pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<Error>) {
     let (mut available, mut why) = (settings.clone(), Vec::new());
-    available.events.retain(|event| {
-        let opened = try_open(event, settings);
-        why.extend(opened.as_ref().err().map(ToString::to_string));
-        opened.is_ok()
-    });
+    available.events.retain(|event| try_open(event, settings).map_err(|error| why.push(error)).is_ok());
     (available, why)
 }
 

@@ -51,10 +51,8 @@ function codeAt(samples, at) {
 const framesOf = (samples, stack) =>
   stack.locations.flatMap((at, depth) => codeAt(samples, at).map((code) => ({ code, depth })));
 
-const PROBE = "perfmark's own code at entry and exit";
-
 /** One callee for all that perfmark does at entry and exit of a mark. */
-const ofProbe = { code: { key: PROBE, name: PROBE, isNamed: true, file: null, place: "" }, depth: -1 };
+const ofProbe = { code: { key: words.probe, name: words.probe, isNamed: true, file: null, place: "" }, depth: -1 };
 
 /** Functions below a mark or a line, by what they are called from. */
 const newCallee = (fields) => ({ samples: 0, inCallees: 0, own: 0, places: new Map(), children: new Map(), ...fields });

@@ -149,7 +149,7 @@ function sourceSection(mark) {
   const { all, inProbe, lines, unreached } = linesOf(samples, mark.index);
   const section = make("section", { class: "of-source" }, make("h3", {}, "Samples",
     make("small", {}, `${all ? countOfSamples(all) : "no samples"} in the mark without marked callees${sampled.length < 2 ? `, of ${samples.rate}` : ""}`), ...samplingSelect("detail")));
-  if (inProbe > 0) section.append(make("p", { class: "quiet" }, `Without ${countOfSamples(inProbe)} in ${PROBE}, ${shareOfSamples(inProbe, all + inProbe, samples.isBiased)}.`));
+  if (inProbe > 0) section.append(make("p", { class: "quiet" }, `Without ${countOfSamples(inProbe)} in ${words.probe}, ${shareOfSamples(inProbe, all + inProbe, samples.isBiased)}.`));
   if (all === 0) return [section];
   const shown = lines.slice(0, MOST_LINES);
   const hot = new Set(shown.filter(({ samples: count }) => count >= FEWEST).slice(0, MOST_HOT));
