@@ -200,21 +200,19 @@ fn start_thread() -> Result<Collecting, String> {
 /// The least and the most time between two rounds of the collector.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
-/// The number of rounds, as soon as possible, after new threads: their first periods end, and others may follow.
-const SOON: u32 = 16;
 
-/// Reads all rings whenever one is half full, and from time to time: soon, as long as new threads appear. The pipe
-/// announces threads that call marks, and the end of sampling.
+/// Reads all rings whenever one is half full, and from time to time: soon after new threads, whose first periods end and
+/// which others may follow, and less and less often then. So few samples of a first period follow its first one. The
+/// pipe announces threads that call marks, and the end of sampling.
 fn read_rings(wake: &WakePipe) {
     let wait = |rings: &[&Ring], time| match wake.reader() {
         Some(pipe) => sample::wait_or_wake(rings, pipe, Some(time)),
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
-    let (mut pause, mut soon, mut was_ready, mut was_woken) = (SHORTEST, SOON, false, false);
+    let (mut pause, mut was_ready, mut was_woken) = (SHORTEST, false, false);
     while let Some(Round { rings, has_new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
-        soon = if has_new_threads { SOON } else { soon.saturating_sub(1) };
-        pause = if soon > 0 { SHORTEST } else { (2 * pause).min(LONGEST) };
+        pause = if has_new_threads { SHORTEST } else { (pause * 3 / 2).min(LONGEST) };
         if was_ready || was_woken {
             // Rings that are full again at once, and many new threads, must not take all CPU time.
             _ = sample::wait(&[], Some(SHORTEST));
