@@ -116,7 +116,7 @@ pub(super) fn impossible(
     let marks: Vec<&String> =
         snapshot.marks.iter().zip(labels).filter(|(mark, _)| of(mark)).map(|(_, label)| label).collect();
     let what = format!(
-        "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, have a standard \
+        "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
          error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their costs \
          differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
     );

@@ -34,7 +34,7 @@ function eventSection(mark, event) {
     ...sumRow(`${what}, self`, of, "self", `${WHY[what]}, without the marked calls inside`),
   ]);
   if (!(values.measured > 0)) {
-    section.append(make("p", { class: "quiet" }, "No call was measured."));
+    section.append(make("p", { class: "quiet" }, unfinished.length ? "No measured call returned: there is no distribution." : "No call was measured."));
     if (unfinished.length) section.append(make("div", { class: "tables" }, valueTable("All calls", unfinished)));
     return section;
   }
@@ -114,6 +114,12 @@ function neighbourTable(title, map, event) {
   return table;
 }
 
+/** Buttons that scroll to the sections of a mark. */
+function sectionButtons(sections) {
+  const button = ([name, section]) => make("button", { type: "button", onclick: () => section.scrollIntoView() }, name);
+  return sections.length > 1 ? [make("nav", { "aria-label": "Sections" }, ...sections.map(button))] : [];
+}
+
 /** Opens a mark beside the table. */
 function showMark(mark, { movesFocus = true } = {}) {
   const panel = byId("detail");
@@ -124,6 +130,14 @@ function showMark(mark, { movesFocus = true } = {}) {
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
   ].filter(([name, value]) => name === "calls" || value > 0);
   const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
+  const around = snapshot.call_graph.length && state.event !== undefined ? neighbours(mark, state.event) : [];
+  const ofEvents = all.map((event) => [event, eventSection(mark, event)]);
+  const sections = [
+    ...sourceSection(mark).map((section) => ["samples", section]),
+    ...ofEvents.slice(0, 1),
+    ...(around.length ? [["callers and callees", make("section", { class: "around" }, ...around.map(([name, map]) => neighbourTable(name, map, state.event)))]] : []),
+    ...ofEvents.slice(1),
+  ];
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: hideMark }, "✕");
   const title = make("h2", { id: "detail-title", tabindex: -1 }, mark.label || "(no name)");
   panel.replaceChildren(
@@ -131,15 +145,11 @@ function showMark(mark, { movesFocus = true } = {}) {
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
       ...(mark.offCpu === null ? [] : [make("div", {}, make("dt", {}, "off-CPU"), make("dd", {}, `${mark.offCpu} %`))]),
-      ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "insn/cycle"), make("dd", {}, mark.ipc))])),
+      ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "IPC"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, ...sentence(mark.coverage))] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),
-    ...sourceSection(mark),
-    ...all.slice(0, 1).map((event) => eventSection(mark, event)),
-    ...(snapshot.call_graph.length && state.event !== undefined
-      ? [make("section", { class: "around" }, ...neighbours(mark, state.event).map(([name, map]) => neighbourTable(name, map, state.event)))]
-      : []),
-    ...all.slice(1).map((event) => eventSection(mark, event)),
+    ...sectionButtons(sections),
+    ...sections.map(([, section]) => section),
   );
   panel.hidden = false;
   panel.scrollTop = scrolled;

@@ -11,7 +11,7 @@ function finished(root, nodes, textOf, shareOf) {
   return { root, nodes, textOf, shareOf, mostSelf: nodes.reduce((most, node) => Math.max(most, node.own), 1) };
 }
 
-const newRoot = () => ({ index: -1, label: "all", width: 0, own: 0, depth: -1, above: null, children: [] });
+const newRoot = (label) => ({ index: -1, label, width: 0, own: 0, depth: -1, above: null, children: [] });
 
 /** The call graph in an event. If a frame's calls were not measured, its width is that of its callees. */
 function treeOfCalls(event) {
@@ -19,7 +19,7 @@ function treeOfCalls(event) {
     const values = valuesOf(node, event);
     return { ...ofMark(marks[node.mark]), node, index, values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
-  const root = { ...newRoot(), inside: 0 };
+  const root = { ...newRoot("all marks"), inside: 0 };
   for (const node of nodes) {
     node.above = nodes[node.node.parent] ?? root;
     node.depth = node.above.depth + 1;
@@ -54,7 +54,7 @@ function textOfCalls(node, root, event) {
 
 /** Samples by paths of marks, and below these by functions. */
 function treeOfSamples(samples) {
-  const root = newRoot();
+  const root = newRoot("all samples");
   const nodes = [];
   const under = new Map([[root, new Map()]]);
   const add = (above, fields) => {
