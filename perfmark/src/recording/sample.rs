@@ -202,7 +202,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// Reads all rings whenever one is half full, and from time to time: soon after new threads, whose first periods end and
-/// which others may follow, and less and less often then. So few samples of a first period follow its first one. The
+/// which others may follow, and less and less often then. So few samples with a first period follow the first one. The
 /// pipe announces threads that call marks, and the end of sampling.
 fn read_rings(wake: &WakePipe) {
     let wait = |rings: &[&Ring], time| match wake.reader() {
