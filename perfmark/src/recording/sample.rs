@@ -201,8 +201,8 @@ fn start_thread() -> Result<Collecting, String> {
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// Reads all rings whenever one is half full, and from time to time: soon after new threads, whose first periods end and
-/// which others may follow, and less and less often then. So few samples with a first period follow the first one. The
+/// Reads all rings whenever one is half full, and from time to time: soon after new threads, whose first periods end,
+/// and which others may follow; then less and less often. So few samples with a first period follow the first one. The
 /// pipe announces threads that call marks, and the end of sampling.
 fn read_rings(wake: &WakePipe) {
     let wait = |rings: &[&Ring], time| match wake.reader() {
