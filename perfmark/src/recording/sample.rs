@@ -9,7 +9,7 @@ use perfmark_rdpmc::sample::{self, Ring};
 
 use super::mark::mark_settings;
 use super::recorder;
-use super::sampling::{self, Round, WakePipe};
+use super::sampling::{self, NewThreads, Round, WakePipe};
 use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
@@ -27,7 +27,8 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 ///
 /// The first period of each thread has a random length, so a thread that ends before a period is over has samples in
 /// proportion to its CPU time. A frequency of cycles is the exception: the kernel adjusts their period from the first
-/// cycle on. A thread is sampled from a millisecond or two after its first marked call.
+/// cycle on. A thread is sampled from a millisecond or two after its first marked call. One that calls no marks is found
+/// a millisecond or two after it began if others have begun in the 16 milliseconds before, and else within 100.
 ///
 /// ```
 /// # #[perfmark::perfmark(time)]
@@ -200,19 +201,23 @@ fn start_thread() -> Result<Collecting, String> {
 /// The least and the most time between two rounds of the collector.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
+/// The number of rounds, as soon as possible, after new threads that nothing announced: others may follow.
+const SOON: u32 = 16;
 
 /// Reads all rings whenever one is half full, and from time to time: soon after new threads, whose first periods end,
-/// and which others may follow; then less and less often. So few samples with a first period follow the first one. The
-/// pipe announces threads that call marks, and the end of sampling.
+/// and then less and less often. So few samples with a first period follow the first one. The pipe announces threads
+/// that call marks, and the end of sampling.
 fn read_rings(wake: &WakePipe) {
     let wait = |rings: &[&Ring], time| match wake.reader() {
         Some(pipe) => sample::wait_or_wake(rings, pipe, Some(time)),
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
-    let (mut pause, mut was_ready, mut was_woken) = (SHORTEST, false, false);
-    while let Some(Round { rings, has_new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
-        pause = if has_new_threads { SHORTEST } else { (pause * 3 / 2).min(LONGEST) };
+    let (mut pause, mut soon, mut was_ready, mut was_woken) = (SHORTEST, 0, false, false);
+    while let Some(Round { rings, new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
+        soon = if new_threads == NewThreads::Unannounced { SOON } else { soon.saturating_sub(1) };
+        let is_soon = soon > 0 || new_threads == NewThreads::Expected;
+        pause = if is_soon { SHORTEST } else { (pause * 3 / 2).min(LONGEST) };
         if was_ready || was_woken {
             // Rings that are full again at once, and many new threads, must not take all CPU time.
             _ = sample::wait(&[], Some(SHORTEST));

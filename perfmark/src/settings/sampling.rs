@@ -186,17 +186,19 @@ fn event(text: &str, expected: impl Fn() -> String) -> Result<SampledEvent, Stri
     if let Some(frequency) = positive(text) {
         return Ok(SampledEvent { event: None, rate: Rate::Frequency(frequency) });
     }
-    let with_period = text.rsplit_once(':').and_then(|(event, period)| Some((event, positive(period)?)));
-    let (name, period) = with_period.map_or((text, None), |(event, period)| (event, Some(period)));
-    match (EventSpec::known(name), period) {
+    let (name, period) = text.rsplit_once(':').unwrap_or((text, ""));
+    match (EventSpec::known(name), positive(period)) {
         (Ok(EventSpec::Counter(event)), Some(period)) => {
             Ok(SampledEvent { event: Some(event), rate: Rate::Period(period) })
         }
         (Ok(EventSpec::Counter(_)), None) => Err(format!(
-            "`{text}` lacks its period, the number of its occurrences between two samples, as in `cycles:1000003` or \
-             `page_faults:101`"
+            "`{text}` lacks its period, the number of its occurrences between two samples, from 1 on, as in \
+             `cycles:1000003` or `page_faults:101`"
         )),
-        (Err(why), period) if period.is_some() || !why.suggestion().is_empty() => Err(why.to_string()),
+        (Ok(_), _) => Err(format!("`{name}` cannot be sampled; `cpu-clock:1000003` samples CPU time")),
+        (Err(why), period) if period.is_some() && !name.is_empty() => Err(why.to_string()),
+        (Err(why), _) if !why.suggestion().is_empty() || name.contains('/') => Err(why.to_string()),
+        (Err(_), _) if text == "off" => Err("`off` stands by itself; remove the other items or it".into()),
         _ => Err(expected()),
     }
 }
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn other_values_are_refused() {
-        for text in ["", " ", "0", "-1", "cycles:", "cycles:0", "cycles:often", "99hz", "time:9"] {
+        for text in ["", " ", "0", "-1", ":5", "99hz"] {
             assert!(parse(text).unwrap_err().starts_with("expected `off`, a number"), "{text}");
         }
         for (text, wrong) in [("99,fast,stack=fp", "fast"), ("99,stack=65521", "stack=65521")] {
@@ -258,9 +260,15 @@ mod tests {
         for text in ["cycels:1000", "cycels", "99,cycels"] {
             assert!(parse(text).unwrap_err().contains("did you mean `cycles`"), "{text}");
         }
-        for text in ["cycles", "99, cycles"] {
-            assert!(parse(text).unwrap_err().starts_with("`cycles` lacks its period"), "{text}");
+        for text in ["cycles", "99, cycles", "cycles:u", "cycles:", "cycles:0", "cycles:often", "99,cycles:-7"] {
+            assert!(parse(text).unwrap_err().starts_with("`cycles"), "{text}");
+            assert!(parse(text).unwrap_err().contains("` lacks its period"), "{text}");
         }
+        for text in ["time:9", "99,on_cpu", "off_cpu:1000"] {
+            assert!(parse(text).unwrap_err().contains("` cannot be sampled; `cpu-clock:"), "{text}");
+        }
+        assert!(parse("99,off").unwrap_err().contains("by itself"));
+        assert!(parse("nothing/event=1,umask=2/").unwrap_err().contains("PMU"));
         assert!(parse("99,stack=off,stack=512").unwrap_err().contains("twice"));
     }
 

@@ -77,8 +77,17 @@ fn program_user_ns() -> Option<u64> {
 pub(crate) struct Round {
     /// The rings to wait for.
     pub(crate) rings: Vec<Shared<Ring>>,
-    /// Whether there were new threads.
-    pub(crate) has_new_threads: bool,
+    pub(crate) new_threads: NewThreads,
+}
+
+/// The threads that a round has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NewThreads {
+    None,
+    /// They began before sampling, or called marks and woke the collector.
+    Expected,
+    /// Some began since and called no mark. Others may follow, and nothing announces them.
+    Unannounced,
 }
 
 /// Why a thread has no ring.
@@ -196,9 +205,9 @@ pub(crate) fn disable() -> bool {
 /// thread has ended. `None` after sampling has stopped.
 pub(crate) fn round(was_ready: bool) -> Option<Round> {
     let mut state = lock()?;
-    let has_new_threads = state.open(was_ready)?;
+    let new_threads = state.open(was_ready)?;
     let rings = state.read(false);
-    Some(Round { rings, has_new_threads })
+    Some(Round { rings, new_threads })
 }
 
 /// Reads all rings.
@@ -209,9 +218,8 @@ pub(crate) fn collect() {
 }
 
 impl State {
-    /// Opens the rings of threads that have none. Returns whether there were some; `None` if the program is not
-    /// sampled.
-    fn open(&mut self, was_ready: bool) -> Option<bool> {
+    /// Opens the rings of threads that have none. `None` if the program is not sampled.
+    fn open(&mut self, was_ready: bool) -> Option<NewThreads> {
         let mut registry = threads::lock()?;
         let active = registry.active;
         if was_ready {
@@ -228,11 +236,16 @@ impl State {
         room = room.saturating_sub(rings.map(|events| events.descriptors()).sum());
         drop(registry);
         let sampling = usize::from(active).checked_sub(1).and_then(|at| self.samplings.get_mut(at))?;
-        let mut has_new = false;
-        let fresh = self.tasks.new_threads(&known, was_ready).into_iter().map(|thread| (None, thread));
+        let is_first = self.tasks.are_unknown();
+        let fresh = self.tasks.new_threads(&known, was_ready);
+        let new_threads = match (fresh.is_empty() || is_first, fresh.is_empty() && waiting.is_empty()) {
+            (false, _) => NewThreads::Unannounced,
+            (true, false) => NewThreads::Expected,
+            (true, true) => NewThreads::None,
+        };
+        let fresh = fresh.into_iter().map(|thread| (None, thread));
         self.is_blind |= self.tasks.is_blind;
         for (number, thread) in waiting.into_iter().map(|(number, thread)| (Some(number), thread)).chain(fresh) {
-            has_new = true;
             match sampling.open(thread, &mut room) {
                 Ok(events) => start_ring(active, number, thread, events),
                 Err(why) => {
@@ -243,7 +256,7 @@ impl State {
                 }
             }
         }
-        Some(has_new)
+        Some(new_threads)
     }
 
     /// Reads the rings of all threads, and returns those of the threads that go on. `is_complete` is as in

@@ -56,6 +56,11 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
+    /// Whether they were not listed yet.
+    pub(super) fn are_unknown(&self) -> bool {
+        self.count == 0
+    }
+
     /// Threads that are not known yet.
     pub(super) fn new_threads(&mut self, known: &BTreeSet<u32>, was_ready: bool) -> Vec<u32> {
         /// A thread may have ended when another one began, which the count does not show.

@@ -116,7 +116,13 @@ function neighbourTable(title, map, event) {
 
 /** Buttons that scroll to the sections of a mark. */
 function sectionButtons(sections) {
-  const button = ([name, section]) => make("button", { type: "button", onclick: () => section.scrollIntoView() }, name);
+  const show = (section) => {
+    section.style.scrollMarginTop = `${section.parentElement.firstElementChild.offsetHeight}px`;
+    section.scrollIntoView();
+    section.tabIndex = -1;
+    section.focus({ preventScroll: true });
+  };
+  const button = ([name, section]) => make("button", { type: "button", onclick: () => show(section) }, name);
   return sections.length > 1 ? [make("nav", { "aria-label": "Sections" }, ...sections.map(button))] : [];
 }
 
@@ -148,7 +154,7 @@ function showMark(mark, { movesFocus = true } = {}) {
       ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "IPC"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, ...sentence(mark.coverage))] : []),
     ...(mark.isCalled ? [] : [make("p", { class: "quiet" }, mark.on ? "Never called." : "Off: the filter turns it off.")]),
-    ...sectionButtons(sections),
+    ...(mark.isCalled ? sectionButtons(sections) : []),
     ...sections.map(([, section]) => section),
   );
   panel.hidden = false;
