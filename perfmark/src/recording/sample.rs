@@ -27,8 +27,8 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 ///
 /// The first period of each thread has a random length, so a thread that ends before a period is over has samples in
 /// proportion to its CPU time. A frequency of cycles is the exception: the kernel adjusts their period from the first
-/// cycle on. A thread is sampled from a millisecond or two after its first marked call. One that calls no marks is found
-/// a millisecond or two after it began if others have begun in the 16 milliseconds before, and else within 100.
+/// cycle on. A thread is sampled from a millisecond or two after its first marked call. A thread that calls no marks is
+/// found as soon if others have begun in the 16 milliseconds before, and else within 100 milliseconds.
 ///
 /// ```
 /// # #[perfmark::perfmark(time)]

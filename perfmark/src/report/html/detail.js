@@ -135,6 +135,10 @@ function showMark(mark, { movesFocus = true } = {}) {
     ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["cancelled", mark.cancelled],
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
   ].filter(([name, value]) => name === "calls" || value > 0);
+  const [values, unit] = [mark.values[state.event], unitOf(state.event)];
+  const ofCalls = values?.measured > 0
+    ? [[`self (${state.event})`, ofSum(values, "self", shareOf(state.event))], ...["mean", "p50", "p99"].map((key) => [key, ofCall(values, key, unit)])]
+    : [];
   const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
   const around = snapshot.call_graph.length && state.event !== undefined ? neighbours(mark, state.event) : [];
   const ofEvents = all.map((event) => [event, eventSection(mark, event)]);
@@ -150,6 +154,7 @@ function showMark(mark, { movesFocus = true } = {}) {
     make("header", {}, make("div", {}, title, make("p", { class: "location" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
+      ...ofCalls.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, shown(value)))),
       ...(mark.offCpu === null ? [] : [make("div", {}, make("dt", {}, "off-CPU"), make("dd", {}, `${mark.offCpu} %`))]),
       ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "IPC"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, ...sentence(mark.coverage))] : []),

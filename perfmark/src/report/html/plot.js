@@ -97,7 +97,7 @@ const bar = (from, to, height, floor) => `M${from.toFixed(1)} ${floor}V${(floor 
 /** A distribution of the height of a line, on an axis that all marks share. */
 function sparkline(values, range, unit) {
   const [width, height] = [120, 20];
-  const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "spark", role: "img" });
+  const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", class: "spark", role: "img" });
   const all = bins(values, scale(range.low, range.high, 1, width - 3), 2);
   const most = Math.max(...all.map((bin) => bin.height));
   const path = all.map((bin) => bar(bin.from, Math.max(bin.to, bin.from + 2), Math.max(1, (bin.height / most) * (height - 2)), height)).join("");
