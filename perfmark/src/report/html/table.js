@@ -228,7 +228,7 @@ function drawTable({ keepsPlace = false } = {}) {
   const [low, high] = range ? [range.low, range.high].map((value) => shown(integer(value, unitOf(state.event)))) : [];
   const ofAxis = range && !state.showsAllEvents ? `, from ${low} to ${high}` : "";
   byId("by-spread").setAttribute("aria-label", `distribution of calls, logarithmic${ofAxis}`);
-  byId("by-spread").firstElementChild.replaceChildren(...(range && !state.showsAllEvents ? [make("span", {}, low), make("span", { class: "title" }, "distribution"), make("span", {}, high)] : ["distribution"]));
+  byId("by-spread").firstElementChild.replaceChildren(...(range && !state.showsAllEvents ? [make("span", {}, low), make("span", { class: "what" }, "distribution"), make("span", {}, high)] : ["distribution"]));
   view.longest = widthOf(listed.map(({ label }) => label));
   table.style.setProperty("--names", `${view.longest}px`);
   fitColumns();
