@@ -173,7 +173,10 @@ fn parsed(location: &str) -> Result<(&Path, usize), String> {
 fn start_at(functions: &[Function], line: usize) -> Result<usize, String> {
     let around = functions.iter().filter(|one| one.lines.contains(&line));
     match around.min_by_key(|one| (one.lines.end() - one.lines.start(), Reverse(one.start))) {
-        None => Err("no function contains this line; functions in macro calls cannot be marked".into()),
+        None => {
+            Err("no function contains this line; if it is in a macro, give the line of the `fn` that calls the macro"
+                .into())
+        }
         Some(Function { name, obstacle: Some(why), .. }) => Err(format!("`{}` {why}", sanitize(name))),
         Some(function) => Ok(function.start),
     }

@@ -93,7 +93,7 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
     for item in items(text) {
         let expected = || if item == text { EXPECTED.into() } else { format!("`{item}`: {EXPECTED}") };
         match item.strip_prefix("stack=") {
-            _ if item.is_empty() => return Err(format!("nothing is written before or after a comma; {EXPECTED}")),
+            _ if item.is_empty() => return Err("an item is empty; remove a comma".into()),
             Some(_) if has_stacks => return Err("`stack=` is there twice; choose one".into()),
             Some(stacks) => (settings.stacks, has_stacks) = (self::stacks(stacks).ok_or_else(expected)?, true),
             None if item == "timestamps" => settings.timestamps = true,
@@ -255,7 +255,7 @@ mod tests {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");
         }
         for text in ["99,", ",99", "99,,timestamps"] {
-            assert!(parse(text).unwrap_err().starts_with("nothing is written before or after a comma; expected"));
+            assert!(parse(text).unwrap_err().starts_with("an item is empty"));
         }
         for text in ["cycels:1000", "cycels", "99,cycels"] {
             assert!(parse(text).unwrap_err().contains("did you mean `cycles`"), "{text}");
