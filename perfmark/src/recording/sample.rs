@@ -198,11 +198,26 @@ fn start_thread() -> Result<Collecting, String> {
     Ok(Collecting { thread, wake })
 }
 
-/// The least and the most time between two rounds of the collector.
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(100);
-/// The number of rounds, as soon as possible, after new threads that nothing announced: others may follow.
-const SOON: u32 = 16;
+/// The time until the collector's next round.
+struct Pause {
+    time: Duration,
+    /// The number of rounds that follow as soon as possible.
+    soon: u32,
+}
+
+impl Pause {
+    const SHORTEST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_millis(100);
+    /// The number of rounds, as soon as possible, after new threads that nothing announced: others may follow.
+    const SOON: u32 = 16;
+
+    fn after(&mut self, new_threads: NewThreads) -> Duration {
+        self.soon = if new_threads == NewThreads::Unannounced { Self::SOON } else { self.soon.saturating_sub(1) };
+        let is_soon = self.soon > 0 || new_threads == NewThreads::Expected;
+        self.time = if is_soon { Self::SHORTEST } else { (self.time * 3 / 2).min(Self::LONGEST) };
+        self.time
+    }
+}
 
 /// Reads all rings whenever one is half full, and from time to time: soon after new threads, whose first periods end,
 /// and then less and less often. So few samples with a first period follow the first one. The pipe announces threads
@@ -213,14 +228,13 @@ fn read_rings(wake: &WakePipe) {
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
-    let (mut pause, mut soon, mut was_ready, mut was_woken) = (SHORTEST, 0, false, false);
+    let (mut was_ready, mut was_woken) = (false, false);
+    let mut pause = Pause { time: Pause::SHORTEST, soon: 0 };
     while let Some(Round { rings, new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
-        soon = if new_threads == NewThreads::Unannounced { SOON } else { soon.saturating_sub(1) };
-        let is_soon = soon > 0 || new_threads == NewThreads::Expected;
-        pause = if is_soon { SHORTEST } else { (pause * 3 / 2).min(LONGEST) };
+        let pause = pause.after(new_threads);
         if was_ready || was_woken {
             // Rings that are full again at once, and many new threads, must not take all CPU time.
-            _ = sample::wait(&[], Some(SHORTEST));
+            _ = sample::wait(&[], Some(Pause::SHORTEST));
         }
         let rings: Vec<&Ring> = rings.iter().map(|ring| &**ring).collect();
         was_ready = wait(&rings, pause).map_or_else(
@@ -288,4 +302,27 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
     })?;
     std::mem::forget(guard);
     if missing.is_empty() { Ok(()) } else { Err(format!("PERFMARK_SAMPLE leaves out {}", missing.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_call_no_mark_are_looked_for_soon_after_others() {
+        let mut pause = Pause { time: Pause::LONGEST, soon: 0 };
+        let time =
+            pause.after(NewThreads::Unannounced) + (0..14).map(|_| pause.after(NewThreads::None)).sum::<Duration>();
+        assert_eq!((time, pause.after(NewThreads::None)), (Duration::from_millis(15), Pause::SHORTEST));
+        let pauses: Vec<Duration> = (0..99).map(|_| pause.after(NewThreads::None)).collect();
+        assert!(pauses.is_sorted() && pauses[98] == Pause::LONGEST);
+    }
+
+    #[test]
+    fn rounds_become_rare_soon_after_threads_that_called_marks() {
+        let mut pause = Pause { time: Pause::LONGEST, soon: 0 };
+        let pauses =
+            [pause.after(NewThreads::Expected)].into_iter().chain((0..7).map(|_| pause.after(NewThreads::None)));
+        assert!(pauses.sum::<Duration>() > Duration::from_millis(44));
+    }
 }
