@@ -9,7 +9,7 @@ use perfmark::{Budget, Sampling, perfmark};
 
 use crate::alone;
 use crate::loops::{about, spin_seven, spin_three};
-use crate::sampled::{sampled, until_sampled, until_samples, wait_until_sampled};
+use crate::sampled::{sampled, until_sampled, until_samples_in_marks, wait_until_sampled};
 
 const POINTS: f64 = 2.0;
 
@@ -328,7 +328,7 @@ fn samples_of_async_calls_belong_to_their_mark_on_any_thread() {
                 }
             });
         };
-        until_samples(200, run_tasks);
+        until_samples_in_marks(200, run_tasks);
     };
     if let Some(sampled) = sampled(sampling(), work) {
         sampled.check(["async_three", "async_seven"], POINTS);
