@@ -69,7 +69,7 @@ mod linux {
     // The program.
 
     /// Both clocks count a part of each context switch, some microseconds.
-    const PAUSE: Duration = Duration::from_millis(1);
+    const PAUSE: Duration = Duration::from_millis(4);
     const TIMES: usize = 101;
     const TASKS: u64 = 1_000;
     const IN_POLL: Duration = Duration::from_micros(50);
