@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -81,8 +81,8 @@ impl Default for Metrics {
 
 impl Drop for Metrics {
     fn drop(&mut self) {
-        if let Ok(exported) = EXPORTED.get() {
-            exported.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        if let Ok(mut exported) = EXPORTED.lock() {
+            exported.remove(&self.number);
         }
     }
 }
@@ -105,9 +105,8 @@ impl Metrics {
     /// The values until now, none less than before.
     fn called(&self) -> Families {
         // Without memory that a fork wipes nothing is recorded.
-        let Ok(exported) = EXPORTED.get() else { return Families::default() };
         // The lock keeps snapshots in order.
-        let mut exported = exported.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut exported) = EXPORTED.lock() else { return Families::default() };
         let exported = exported.entry(self.number).or_default();
         let mut snapshot = collect::snapshot();
         if exported.resets != snapshot.resets {

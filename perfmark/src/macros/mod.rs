@@ -59,7 +59,7 @@ pub mod private;
 /// - `kernel`: also counts the kernel's part of each event, where the machine allows it. It costs nothing.
 /// - `generic`: each set of a generic function's types has its own row, and so has each implementor of a trait's
 ///   default method. Types of one name, such as two closures of a function, have a row each, with a number. Each call
-///   costs about 20 instructions more, for any number of types. It is an error on an `impl` or a `mod` in which no
+///   costs about 20 instructions more, for up to some hundred types. It is an error on an `impl` or a `mod` in which no
 ///   function can be generic. On a single function it is always accepted, because the attribute cannot see whether the
 ///   `impl` around the function is generic.
 /// - `crate = path`: the path of this crate, if it is renamed or re-exported by another. It costs nothing.

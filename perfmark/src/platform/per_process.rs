@@ -9,6 +9,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::race::OnceRef;
 
@@ -117,6 +118,17 @@ pub(crate) struct PerProcess<T: 'static> {
     root: OnceRef<'static, AtomicPtr<T>>,
     /// The same pointer, for leak checkers, which do not read mapped memory.
     seen: AtomicPtr<T>,
+}
+
+impl<T: Default + Send> PerProcess<Mutex<T>> {
+    /// The process's value, locked. A panic that poisoned it is ignored.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no memory that a fork wipes.
+    pub(crate) fn lock(&'static self) -> io::Result<MutexGuard<'static, T>> {
+        Ok(self.get()?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl<T: Default + Send + Sync> PerProcess<T> {

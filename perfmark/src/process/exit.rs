@@ -5,9 +5,9 @@
 use std::cell::Cell;
 use std::io;
 use std::panic::UnwindSafe;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Mutex, PoisonError};
 
 use super::naming::Names;
 use super::output_settings::{self, Output, output_settings};
@@ -128,7 +128,7 @@ fn end(how: impl FnOnce() + UnwindSafe) {
     if IS_OVER.load(SeqCst) || IS_ENDING.replace(true) {
         return;
     }
-    let _locked = ENDING.get().ok().map(|ending| ending.lock().unwrap_or_else(PoisonError::into_inner));
+    let _locked = ENDING.lock();
     if !IS_OVER.load(SeqCst) {
         // A panic here would abort a program that has finished its work.
         if std::panic::catch_unwind(how).is_err() {

@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use perfmark_rdpmc::{EmulatedCounter, Hardware, clock};
 
@@ -54,10 +54,7 @@ static HAS_BASELINE: AtomicBool = AtomicBool::new(false);
 
 /// Reads or changes the baseline. `None` in a signal handler that interrupted perfmark's own work.
 fn with_baseline<R>(change: impl FnOnce(&mut Option<Arc<Baseline>>) -> R) -> Option<R> {
-    recorder::own_work(|| {
-        let baseline = BASELINE.get().ok()?;
-        Some(change(&mut baseline.lock().unwrap_or_else(PoisonError::into_inner)))
-    })?
+    recorder::own_work(|| Some(change(&mut *BASELINE.lock().ok()?)))?
 }
 
 fn baseline() -> Option<Arc<Baseline>> {

@@ -1,7 +1,7 @@
 //! Sampling, as a program starts and stops it.
 
 use std::fmt::{self, Display, Formatter};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -155,19 +155,12 @@ impl Sampling {
 
 /// The thread that reads the rings, if the program is being sampled. The lock is held while sampling starts or stops. A
 /// forked child has none.
-#[derive(Default)]
-struct Collector(Mutex<Option<Collecting>>);
-
-static COLLECTOR: PerProcess<Collector> = PerProcess::new();
+static COLLECTOR: PerProcess<Mutex<Option<Collecting>>> = PerProcess::new();
 
 struct Collecting {
     thread: JoinHandle<()>,
     /// Wakes the thread when sampling has stopped.
     wake: Arc<WakePipe>,
-}
-
-fn collector() -> Option<MutexGuard<'static, Option<Collecting>>> {
-    Some(COLLECTOR.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
@@ -180,7 +173,7 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
     if is_off() {
         return Err("recording is off, by PERFMARK=off or because it has ended".into());
     }
-    let mut collector = collector().ok_or(sampling::NO_MEMORY)?;
+    let mut collector = COLLECTOR.lock().map_err(|_| sampling::NO_MEMORY)?;
     let number = sampling::enable(settings)?;
     let collecting = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| start_thread());
     // What has begun must end again.
@@ -253,7 +246,7 @@ fn read_rings(wake: &WakePipe) {
 /// perfmark's own work: the sampling then goes on.
 pub(crate) fn stop() {
     recorder::own_work(|| {
-        let Some(mut collector) = collector() else { return };
+        let Ok(mut collector) = COLLECTOR.lock() else { return };
         // The calling thread's samples until now belong to its innermost call.
         recorder::note_samples();
         end();

@@ -1,7 +1,7 @@
 //! perfmark's own threads.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::thread::{Builder, JoinHandle};
 
 use super::blocked::BlockedSignals;
@@ -20,25 +20,18 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Res
 }
 
 /// The kernel's numbers of perfmark's own threads, which are not sampled. A forked child has none.
-#[derive(Default)]
-struct OwnThreads(Mutex<Vec<u32>>);
-
-static OWN_THREADS: PerProcess<OwnThreads> = PerProcess::new();
-
-fn own_threads() -> Option<MutexGuard<'static, Vec<u32>>> {
-    Some(OWN_THREADS.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
-}
+static OWN_THREADS: PerProcess<Mutex<Vec<u32>>> = PerProcess::new();
 
 /// Whether it is one of perfmark's own threads.
 #[cfg(feature = "sampling")]
 pub(crate) fn is_own(thread: u32) -> bool {
-    own_threads().is_some_and(|own| own.contains(&thread))
+    OWN_THREADS.lock().is_ok_and(|own| own.contains(&thread))
 }
 
 /// The CPU time in user mode of those of perfmark's own threads that live, in nanoseconds.
 #[cfg(feature = "sampling")]
 pub(crate) fn own_user_ns() -> u64 {
-    own_threads().map_or(0, |own| own.iter().map(|&thread| crate::platform::usage::thread_user_ns(thread)).sum())
+    OWN_THREADS.lock().map_or(0, |own| own.iter().map(|&thread| crate::platform::usage::thread_user_ns(thread)).sum())
 }
 
 /// The calling thread is perfmark's own as long as this lives.
@@ -47,7 +40,7 @@ struct OwnThread(u32);
 impl OwnThread {
     fn new() -> Self {
         let thread = thread_id();
-        if let Some(mut own) = own_threads() {
+        if let Ok(mut own) = OWN_THREADS.lock() {
             own.push(thread);
         }
         Self(thread)
@@ -56,7 +49,7 @@ impl OwnThread {
 
 impl Drop for OwnThread {
     fn drop(&mut self) {
-        if let Some(mut own) = own_threads() {
+        if let Ok(mut own) = OWN_THREADS.lock() {
             own.retain(|&thread| thread != self.0);
         }
     }

@@ -25,13 +25,15 @@ const MERGED: usize = 2 * NODES;
 /// Slots of the hash table of nodes: a power of two, of which some remain free.
 const SLOTS: usize = 2 * NODES;
 
-/// A mark's calls under one caller. It is in the thread's arena, followed by its events' sums.
+/// A mark's calls under one caller, in the thread's arena.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Node {
     calls: AtomicU64,
-    /// One for each event, after the node.
-    sums: *const Sums,
+    /// Of the first events.
+    few: [Sums; FEW],
+    /// Of the others, after the node; null if there are none.
+    more: *const [Sums; MANY - FEW],
     events: usize,
     /// Null if the call is inside no other mark.
     caller: *const Node,
@@ -43,6 +45,7 @@ pub(crate) struct Node {
 }
 
 /// One event's sums over a node's calls.
+#[derive(Debug, Default)]
 #[repr(C)]
 struct Sums {
     /// They wrap, because negative costs are added, too.
@@ -53,11 +56,11 @@ struct Sums {
     event: AtomicU64,
 }
 
-const WORDS_OF_NODE: usize = size_of::<Node>().div_ceil(size_of::<u64>());
-const WORDS_OF_SUMS: usize = size_of::<Sums>() / size_of::<u64>();
 /// Events of a small node, and of a large one.
 const FEW: usize = 4;
 const MANY: usize = 16;
+const WORDS_OF_NODE: usize = size_of::<Node>().div_ceil(size_of::<u64>());
+const WORDS_OF_MORE: usize = size_of::<[Sums; MANY - FEW]>() / size_of::<u64>();
 
 impl Node {
     /// The mark, and the node of its caller. `None` for the pseudo-node [`nowhere`](Graph::nowhere).
@@ -67,40 +70,36 @@ impl Node {
         unsafe { Some((self.mark.as_ref()?, self.caller.as_ref())) }
     }
 
-    fn sums(&self) -> &[Sums] {
-        // SAFETY: the node was created with `events` sums, all plain numbers, which live as long as the node.
-        unsafe { std::slice::from_raw_parts(self.sums, self.events) }
+    /// The sums of event `n`, if there is room for them.
+    fn sums(&self, n: usize) -> Option<&Sums> {
+        // SAFETY: null, or behind the node, and as long there as it is.
+        self.few.get(n).or_else(|| unsafe { self.more.as_ref() }?.get(n - FEW))
     }
 
     /// Adds the cost of a call, or of a part of one, in event `n`.
     #[inline]
     pub(crate) fn add_cost(&self, n: usize, net: u64, inside: u64) {
-        if let Some(sums) = self.sums().get(n) {
+        if let Some(sums) = self.sums(n) {
             add(&sums.net, net);
             add(&sums.inside, inside);
         }
     }
 
-    /// Adds the cost of a call, or of a part of one, in the first `N` events.
-    ///
-    /// # Safety
-    ///
-    /// The node was made for a mark of `N` events or more, or is [nowhere](Graph::nowhere).
+    /// Adds the cost of a call in the first `N` events.
     #[inline]
-    pub(crate) unsafe fn add_costs<const N: usize, const IS_LEAF: bool>(&self, net: &[u64; N], inside: &[u64; N]) {
-        // SAFETY: this function's contract.
-        let sums = unsafe { &*self.sums.cast::<[Sums; N]>() };
+    pub(crate) fn add_costs<const N: usize, const IS_LEAF: bool>(&self, net: &[u64; N], inside: &[u64; N]) {
+        const { assert!(N <= FEW) };
         for n in 0..N {
-            add(&sums[n].net, net[n]);
+            add(&self.few[n].net, net[n]);
             if !IS_LEAF {
-                add(&sums[n].inside, inside[n]);
+                add(&self.few[n].inside, inside[n]);
             }
         }
     }
 
     /// Counts a call that is not in the sums of event `n`.
     pub(crate) fn add_unmeasured(&self, n: usize) {
-        if let Some(sums) = self.sums().get(n) {
+        if let Some(sums) = self.sums(n) {
             add(&sums.unmeasured, 1);
         }
     }
@@ -124,7 +123,6 @@ pub(crate) struct Graph {
 struct Tables {
     /// Counts the calls for which there is no node: without room for one, and under such calls.
     nowhere: Node,
-    sums: [Sums; MANY],
     /// The nodes, each in the first free slot, starting from the hash of its caller and its mark.
     known: [Cell<*const Node>; SLOTS],
 }
@@ -144,13 +142,7 @@ impl std::fmt::Debug for Graph {
 impl Graph {
     /// Fails if the kernel has no memory.
     pub(crate) fn new() -> io::Result<Self> {
-        let tables = per_process::map(size_of::<Tables>())?.cast::<Tables>();
-        // SAFETY: just mapped and page-aligned; zeroes are valid tables.
-        unsafe {
-            let sums = (&raw const (*tables.as_ptr()).sums).cast();
-            let nowhere = &raw mut (*tables.as_ptr()).nowhere;
-            ((*nowhere).sums, (*nowhere).events) = (sums, MANY);
-        }
+        let tables = per_process::map(size_of::<Tables>())?.cast();
         Ok(Self { newest: AtomicPtr::new(ptr::null_mut()), count: Cell::new(0), tables })
     }
 
@@ -200,35 +192,40 @@ impl Graph {
     }
 
     fn make(&self, caller: *const Node, mark: Known<'_>, arena: &Arena) -> Option<*const Node> {
-        let more = if ptr::eq(caller, self.nowhere()) { NODES_WITHOUT_CALLERS } else { 0 };
-        if self.count.get() >= NODES + more {
+        let most = if ptr::eq(caller, self.nowhere()) { NODES + NODES_WITHOUT_CALLERS } else { NODES };
+        if self.count.get() >= most {
             return None;
         }
         let events = mark.events.min(MANY);
         let memory = if events <= FEW {
-            arena.take::<{ WORDS_OF_NODE + FEW * WORDS_OF_SUMS }>()?
+            arena.take::<WORDS_OF_NODE>()?
         } else {
-            arena.take::<{ WORDS_OF_NODE + MANY * WORDS_OF_SUMS }>()?
+            arena.take::<{ WORDS_OF_NODE + WORDS_OF_MORE }>()?
         };
-        let node: *mut Node = memory.cast().as_ptr();
+        let more = memory.as_ptr().wrapping_add(WORDS_OF_NODE).cast();
         let made = Node {
+            few: Default::default(),
+            more: if events <= FEW { ptr::null() } else { more },
             caller,
             before: self.newest.load(Relaxed),
             key: mark.key,
             mark: mark.mark,
-            sums: memory.as_ptr().wrapping_add(WORDS_OF_NODE).cast(),
             events,
             calls: AtomicU64::new(0),
         };
+        let node: NonNull<Node> = memory.cast();
         // SAFETY: memory that nobody else uses yet, large enough for the node and its sums; zeroes are valid sums.
-        unsafe {
+        let node = unsafe {
             node.write(made);
-            for (n, sums) in (*node).sums().iter().enumerate() {
+            node.as_ref()
+        };
+        for n in 0..events {
+            if let Some(sums) = node.sums(n) {
                 sums.event.store((mark.event)(n).number(), Relaxed);
             }
         }
         self.count.set(self.count.get() + 1);
-        self.newest.store(node, Release);
+        self.newest.store(ptr::from_ref(node).cast_mut(), Release);
         Some(node)
     }
 
@@ -256,7 +253,7 @@ impl Graph {
             let (index, totals) = merged.tree.at(caller, mark.index());
             indices.insert(node, index);
             let calls = node.calls.load(Relaxed);
-            for sums in node.sums() {
+            for sums in (0..node.events).filter_map(|n| node.sums(n)) {
                 let event = EventId::numbered(sums.event.load(Relaxed));
                 let at = totals.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
                     totals.events.push(EventSums { event, measured: 0, net: 0, inside: 0 });

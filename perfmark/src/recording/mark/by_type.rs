@@ -1,20 +1,23 @@
 //! A map from types to values. Any thread reads and adds without a lock, so that a fork at any moment leaves it
-//! consistent.
-//!
-//! A list has all entries. A hash table may lack some: they are found in the list, and added to the table again. A full
-//! table is replaced by one of twice its size. Nothing is ever freed, as readers may be anywhere.
+//! consistent. Nothing is ever freed, as readers may be anywhere.
 #![allow(unsafe_code, reason = "pointers come from leaked boxes")]
 
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 use std::iter;
 use std::ptr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicUsize};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// The values of some types.
+/// The values of some types. The table of lists is null before the first value.
 #[derive(Debug)]
-pub(crate) struct ByType<T: 'static, K: 'static = TypeId>(AtomicPtr<Table<K, T>>);
+pub(crate) struct ByType<T: 'static, K: 'static = TypeId>(AtomicPtr<[List<K, T>; LISTS]>);
+
+/// The entries whose keys have the same hash, the last one first.
+type List<K, T> = AtomicPtr<Entry<K, T>>;
+
+/// A power of two. With some hundred types, a list has an entry or two.
+const LISTS: usize = 256;
 
 #[derive(Debug)]
 struct Entry<K: 'static, T: 'static> {
@@ -22,25 +25,6 @@ struct Entry<K: 'static, T: 'static> {
     value: &'static T,
     next: *const Self,
 }
-
-#[derive(Debug)]
-struct Table<K: 'static, T: 'static> {
-    /// Their number is a power of two, and at least half of them are null. An entry is in the first free slot, starting
-    /// from its key's hash.
-    slots: Box<[AtomicPtr<Entry<K, T>>]>,
-    /// Their number minus one.
-    mask: usize,
-    /// The number of entries that were added, or are about to be.
-    used: AtomicUsize,
-    /// All entries, the last one first; the same for all tables.
-    all: &'static AtomicPtr<Entry<K, T>>,
-    /// The previous table, for leak checkers.
-    #[allow(dead_code, reason = "keeps it reachable")]
-    smaller: *const Self,
-}
-
-/// Slots of the first table.
-const FIRST: usize = 8;
 
 /// The last word of a key. A `TypeId` is a hash itself, which is known when the program is compiled.
 #[inline]
@@ -77,144 +61,55 @@ impl<K: Copy + Eq + Hash, T> ByType<T, K> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
+    fn lists(&self) -> Option<&'static [List<K, T>; LISTS]> {
+        // SAFETY: null, or leaked by `find_or_add`.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
     /// The value of the type, in about ten instructions.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<&'static T> {
-        // SAFETY: null, or a leaked table.
-        let table = unsafe { self.0.load(Acquire).as_ref() }?;
-        let entry = table.at(hash(&key) as usize)?;
-        if entry.key == key { Some(entry.value) } else { table.find_further(key) }
+        let first = self.lists()?[hash(&key) as usize % LISTS].load(Acquire);
+        entries(first).find(|entry| entry.key == key).map(|entry| entry.value)
     }
 
-    /// All values, that of the type added last first.
+    /// All values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &'static T> {
-        // SAFETY: null, or a leaked table.
-        let table = unsafe { self.0.load(Acquire).as_ref::<'static>() };
-        let first = table.map_or(ptr::null(), |table| table.all.load(Acquire).cast_const());
-        entries(first).map(|entry| entry.value)
+        let lists = self.lists().into_iter().flatten();
+        lists.flat_map(|list| entries(list.load(Acquire))).map(|entry| entry.value)
     }
 
     /// The value of the type, created if there is none. It allocates.
     pub(crate) fn find_or_add(&self, key: K, make: impl Fn() -> &'static T) -> &'static T {
-        let all = self.table().all;
+        let lists = self.lists().unwrap_or_else(|| {
+            let fresh = Box::into_raw(Box::new([const { AtomicPtr::new(ptr::null_mut()) }; LISTS]));
+            let known = self.0.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire);
+            if known.is_err() {
+                // SAFETY: nobody else has seen it.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+            // SAFETY: leaked, here or by the thread that was first.
+            unsafe { &*known.map_or_else(|known| known, |_| fresh) }
+        });
+        let list = &lists[hash(&key) as usize % LISTS];
         loop {
-            let first = all.load(Acquire);
+            let first = list.load(Acquire);
             if let Some(known) = entries(first).find(|entry| entry.key == key) {
-                self.put(known);
                 return known.value;
             }
             let value = make();
             let entry = Box::into_raw(Box::new(Entry { key, value, next: first }));
             // It fails if another thread was first.
-            if all.compare_exchange(first, entry, AcqRel, Relaxed).is_ok() {
-                // SAFETY: leaked just now.
-                self.put(unsafe { &*entry });
+            if list.compare_exchange(first, entry, AcqRel, Relaxed).is_ok() {
                 return value;
             }
             // SAFETY: nobody else has seen it.
             drop(unsafe { Box::from_raw(entry) });
         }
     }
-
-    /// The table, created if there is none.
-    fn table(&self) -> &'static Table<K, T> {
-        // SAFETY: null, or a leaked table.
-        if let Some(table) = unsafe { self.0.load(Acquire).as_ref() } {
-            return table;
-        }
-        let all = Box::leak(Box::new(AtomicPtr::new(ptr::null_mut())));
-        self.replace(ptr::null_mut(), Table::new(FIRST, all, ptr::null()))
-    }
-
-    /// Replaces a table by another one, unless it was replaced already. Returns the current table.
-    fn replace(&self, before: *mut Table<K, T>, fresh: Table<K, T>) -> &'static Table<K, T> {
-        let fresh = Box::into_raw(Box::new(fresh));
-        match self.0.compare_exchange(before, fresh, AcqRel, Acquire) {
-            // SAFETY: leaked just now.
-            Ok(_) => unsafe { &*fresh },
-            Err(now) => {
-                // SAFETY: nobody else has seen it; there is a leaked table, the one before or another thread's.
-                unsafe {
-                    drop(Box::from_raw(fresh));
-                    &*now
-                }
-            }
-        }
-    }
-
-    /// Adds an entry of the list to the table.
-    fn put(&self, entry: &'static Entry<K, T>) {
-        let mut table = self.table();
-        while !table.put(entry) {
-            let before = ptr::from_ref(table).cast_mut();
-            let fresh = Table::new(2 * table.slots.len(), table.all, before);
-            // If there are more entries by now than it has room for, the next table gets them.
-            _ = entries(table.all.load(Acquire)).all(|entry| fresh.put(entry));
-            table = self.replace(before, fresh);
-        }
-    }
 }
 
-impl<K: Copy + Eq + Hash, T> Table<K, T> {
-    fn new(slots: usize, all: &'static AtomicPtr<Entry<K, T>>, smaller: *const Self) -> Self {
-        let mask = slots - 1;
-        let slots = iter::repeat_with(|| AtomicPtr::new(ptr::null_mut())).take(slots).collect();
-        Self { slots, mask, used: AtomicUsize::new(0), all, smaller }
-    }
-
-    /// The entry at the slot of that hash.
-    #[inline]
-    fn at(&self, hash: usize) -> Option<&'static Entry<K, T>> {
-        // SAFETY: there are as many slots as the mask says; null, or a leaked entry.
-        unsafe { self.slots.get_unchecked(hash & self.mask).load(Acquire).as_ref() }
-    }
-
-    /// Continues the search if the first slot has another type's entry. It ends at a free slot, because at least half
-    /// of them are free.
-    #[inline(never)]
-    fn find_further(&self, key: K) -> Option<&'static T> {
-        let mut at = hash(&key) as usize;
-        loop {
-            at = at.wrapping_add(1);
-            let entry = self.at(at)?;
-            if entry.key == key {
-                return Some(entry.value);
-            }
-        }
-    }
-
-    /// `false` if that would fill more than half of the table.
-    fn put(&self, entry: &'static Entry<K, T>) -> bool {
-        let (mask, fresh) = (self.mask, ptr::from_ref(entry).cast_mut());
-        let mut at = hash(&entry.key) as usize;
-        // An entry that is there already takes no more room.
-        let is_there = || {
-            let mut at = at;
-            loop {
-                let there = self.slots[at & mask].load(Acquire);
-                if there.is_null() || ptr::eq(there, fresh) {
-                    return !there.is_null();
-                }
-                at = at.wrapping_add(1);
-            }
-        };
-        if is_there() {
-            return true;
-        }
-        if 2 * (self.used.fetch_add(1, Relaxed) + 1) > self.slots.len() {
-            return false;
-        }
-        loop {
-            let slot = &self.slots[at & mask];
-            match slot.compare_exchange(ptr::null_mut(), fresh, Release, Acquire) {
-                Ok(_) => return true,
-                Err(there) if ptr::eq(there, fresh) => return true,
-                Err(_) => at = at.wrapping_add(1),
-            }
-        }
-    }
-}
-
+#[inline]
 fn entries<K, T>(first: *const Entry<K, T>) -> impl Iterator<Item = &'static Entry<K, T>> {
     // SAFETY: null, or a leaked entry.
     let deref = |entry: *const Entry<K, T>| unsafe { entry.as_ref::<'static>() };
@@ -235,7 +130,7 @@ mod tests {
     fn each_type_keeps_its_value_while_others_are_added() {
         let map = ByType::new();
         assert_eq!(map.find(0), None);
-        // They begin at the same slot.
+        // They are in the same list.
         let keys = || (0..1_000).map(|n| n << 32);
         for key in keys() {
             assert_eq!(map.find_or_add(key, || leaked(key)), &key);

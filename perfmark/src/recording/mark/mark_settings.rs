@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "pointers to leaked boxes")]
 
 use std::ptr;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
-use std::sync::{Mutex, PoisonError};
 
 use super::definition::{self, CallMode, Mark, Measured};
 use super::entry::SLOTS;
@@ -83,8 +83,7 @@ pub(crate) fn budget() -> Option<Budget> {
 ///
 /// Some marks could not be given a budget, and record as before.
 pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
-    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
-    let _one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     BUDGET.store(budget.map_or(0, |budget| budget.as_percent().to_bits()), SeqCst);
     apply_to_called()
 }
@@ -99,8 +98,7 @@ static SAMPLING: AtomicU8 = AtomicU8::new(0);
 /// Some marks have no slot for their new settings, and record as before.
 #[cfg(feature = "sampling")]
 pub(crate) fn set_sampling(number: u8) -> Result<(), SetFilterError> {
-    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
-    let _one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     SAMPLING.store(number, SeqCst);
     apply_to_called()
 }
@@ -122,8 +120,7 @@ fn may_leave_out() -> bool {
 /// Some marks could not be given its settings, and record as before.
 pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     // Without memory that a fork wipes, nothing is recorded.
-    let Ok(filters) = FILTERS.get() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
-    let mut one_at_a_time = filters.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
     let text = filter.to_string();
     let known = one_at_a_time.get(&text).copied().unwrap_or_else(|| {
         let known: &Filter = Box::leak(Box::new(filter.clone()));
@@ -243,7 +240,7 @@ fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
 /// The slot of the mark with these settings, a new one if there is none. `None` if no slot is left.
 fn variant(mark: &'static Mark, settings: Settings, is_budgeted: bool, sampling: u8) -> Option<u32> {
     // Marks called by a thread that holds the lock, as in its allocator, do nothing.
-    let mut known = KNOWN.get().ok()?.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock().ok()?;
     let settings = Settings { is_on: None, ..settings };
     let fresh = Variant { mark, slot: 0, settings, is_budgeted, sampling };
     if let Some(&slot) = known.0.get(&fresh.key()) {

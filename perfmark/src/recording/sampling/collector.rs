@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc as Shared, Mutex, MutexGuard};
 
 use perfmark_rdpmc::Error;
 use perfmark_rdpmc::sample::Ring;
@@ -24,10 +24,7 @@ use crate::settings::sampling::SampleSettings;
 use crate::text::counted;
 
 /// Everything that only the collector and snapshots use. A forked child has none.
-#[derive(Debug, Default)]
-struct Collector(Mutex<State>);
-
-static COLLECTOR: PerProcess<Collector> = PerProcess::new();
+static COLLECTOR: PerProcess<Mutex<State>> = PerProcess::new();
 /// Whether there ever was a sampling. If not, nothing allocates memory for it.
 static WAS_SAMPLED: AtomicBool = AtomicBool::new(false);
 
@@ -102,7 +99,7 @@ pub(super) fn lock() -> Option<MutexGuard<'static, State>> {
     if !WAS_SAMPLED.load(Relaxed) {
         return None;
     }
-    Some(COLLECTOR.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
+    COLLECTOR.lock().ok()
 }
 
 /// What snapshots say of samples that are missing, besides the counts in [`Samples`](crate::Samples).

@@ -3,7 +3,7 @@
 //! The lock is held for short: a thread's first marked call and its end wait for nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc as Shared, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc as Shared, Mutex, MutexGuard};
 
 use super::notes::SampledThread;
 use super::rings::Events;
@@ -14,10 +14,7 @@ use crate::recording::cells::ThreadCells;
 use crate::recording::cells::registry;
 
 /// A forked child has no sampled threads.
-#[derive(Debug, Default)]
-struct Threads(Mutex<Registry>);
-
-static THREADS: PerProcess<Threads> = PerProcess::new();
+static THREADS: PerProcess<Mutex<Registry>> = PerProcess::new();
 
 /// All sampled threads.
 #[derive(Debug, Default)]
@@ -53,7 +50,7 @@ pub(super) struct Entry {
 
 /// `None` if there is no memory that a fork wipes.
 pub(super) fn lock() -> Option<MutexGuard<'static, Registry>> {
-    Some(THREADS.get().ok()?.0.lock().unwrap_or_else(PoisonError::into_inner))
+    THREADS.lock().ok()
 }
 
 impl Registry {

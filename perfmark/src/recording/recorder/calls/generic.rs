@@ -10,7 +10,7 @@ use crate::recording::recorder::thread::state::own_work;
 use crate::settings::recording::is_off;
 
 /// The mark of a generic function for its types, which are a part of the type of a closure inside it. It takes about 20
-/// instructions, for any number of types.
+/// instructions, for up to some hundred types.
 #[inline]
 #[must_use]
 pub fn of_types<Closure>(mark: &'static Mark, _: &Closure) -> &'static Mark {

@@ -218,8 +218,7 @@ pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS
         && let Some(node) = frame.graph_node()
     {
         node.add_call();
-        // SAFETY: BINDING: the node was made for this mark, which has `N` events or more, or is `Graph::nowhere`.
-        unsafe { node.add_costs::<N, IS_LEAF>(&net, &inner_cost) };
+        node.add_costs::<N, IS_LEAF>(&net, &inner_cost);
     }
     recorder.stack.pop_to(below);
     recorder.release();
@@ -292,8 +291,7 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
         if let Some(node) = frame.graph_node() {
             let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
             node.add_call();
-            // SAFETY: BINDING: the node was made for this mark, which has `N` events or more, or is `Graph::nowhere`.
-            unsafe { node.add_costs::<N, false>(&weighted(&net), &weighted(&inside)) };
+            node.add_costs::<N, false>(&weighted(&net), &weighted(&inside));
         }
     }
     recorder.stack.pop_to(below);

@@ -3,47 +3,44 @@
 //! perfmark subtracts from a call's value what an empty call shows. It subtracts from the values of marked calls around
 //! what the complete probe costs. The exit of a caller executes more instructions than that of a leaf call, so both are
 //! measured.
+#![allow(unsafe_code, reason = "plans and recorders are found by pointers")]
 
 use std::array;
+use std::cell::RefCell;
 use std::hint::black_box;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use perfmark_rdpmc::CounterSet;
 
+use super::resources::Resources;
+use super::samplings::SkippedCalls;
 use crate::compact::sort_by;
 use crate::platform::per_process::PerProcess;
-use crate::recording::mark::Mark;
+use crate::platform::sync::Arc;
+use crate::recording::cells::MarkCells;
+use crate::recording::cells::graph::Graph;
+use crate::recording::mark::{Mark, Measured};
+use crate::recording::random;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
+use crate::recording::recorder::hooks::bind::bind_plan;
+use crate::recording::recorder::hooks::slow;
+use crate::recording::recorder::thread::event_set::EventSet;
+use crate::recording::recorder::thread::memory::{self, set_plan};
 use crate::recording::recorder::thread::overhead::{
     CalibrationCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead,
 };
+use crate::recording::recorder::thread::plan::Plan;
+use crate::recording::recorder::thread::state::{HeldRecorder, Recorder, ThreadState, with_calibration_recorder};
+use crate::recording::recorder::thread::thinning::Thinning;
+use crate::recording::recorder::values::open_calls::visit_open;
 use crate::settings::counter_access;
 
 /// How often each function is called in a loop.
 const CALLS: u32 = if cfg!(miri) { 2 } else { 32 };
 
-#[derive(Debug, Default)]
-struct Cache(Mutex<Vec<(OverheadKey, MeasuredOverhead)>>);
-
-static CACHE: PerProcess<Cache> = PerProcess::new();
-
-/// The thread that calibration runs on.
-pub(crate) trait CalibrationThread {
-    /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be
-    /// marked.
-    fn run_calls(&self, calls: &dyn Fn());
-
-    /// The same while thinned marks skip their calls.
-    fn run_skipped(&self, calls: &dyn Fn());
-
-    /// What an open call counts in each event of the set, without calls inside, while it calls these. Each of them is
-    /// between two bursts, or none `is_between`.
-    fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Numbers;
-
-    /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
-    fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64);
-}
+static CACHE: PerProcess<Mutex<Vec<(OverheadKey, MeasuredOverhead)>>> = PerProcess::new();
 
 /// Creates what the process needs once.
 pub(crate) fn prepare() {
@@ -55,28 +52,9 @@ pub(crate) fn prepare() {
     }
 }
 
-fn lock(cache: &'static Cache) -> MutexGuard<'static, Vec<(OverheadKey, MeasuredOverhead)>> {
-    cache.0.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The overhead for `key`, if it was measured in this process.
 pub(crate) fn cached(key: &OverheadKey) -> Option<MeasuredOverhead> {
-    lock(CACHE.get().ok()?).iter().find(|(other, _)| other == key).map(|(_, overhead)| *overhead)
-}
-
-/// Measures the overhead for `key` and keeps it. `None` if the counters were in use by other events.
-pub(crate) fn measure(
-    key: &OverheadKey,
-    slots: &EventSlots,
-    calls: &CalibrationCalls,
-    thread: &dyn CalibrationThread,
-) -> Option<MeasuredOverhead> {
-    let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
-    let overhead = Calibration { key, slots, thread, loops }.measure(calls)?;
-    if let Ok(cache) = CACHE.get() {
-        lock(cache).push((key.clone(), overhead));
-    }
-    Some(overhead)
+    CACHE.lock().ok()?.iter().find(|(other, _)| other == key).map(|(_, overhead)| *overhead)
 }
 
 /// The number of single calls that `samples` measures. Their cost does not matter in an interpreter.
@@ -85,18 +63,95 @@ const SAMPLES: usize = if cfg!(miri) { 1 } else { 31 };
 const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 const KERNEL_LOOPS: usize = if cfg!(miri) { 1 } else { 3 };
 
+/// The mark of calls around those that measure the probe overhead.
+static AROUND: Mark = Mark::hidden(8);
+
+/// Measures the probe overhead of a set on this thread, for `key`, and keeps it. It uses a separate recorder, so that
+/// the program's data is not changed. `None` if the counters were in use by other events.
+pub(crate) fn measure(
+    thread: &ThreadState,
+    program: &Recorder,
+    resources: &Resources,
+    set: &EventSet,
+    key: &OverheadKey,
+) -> Option<MeasuredOverhead> {
+    slow::detach(program.stack.iter());
+    // Calibration has its own call graph.
+    let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
+    let (calls, is_thinned) = (set.calibration_calls, set.mode.measured == Measured::InBursts);
+    let plans = [
+        plan(set, calls.empty_mark, is_thinned),
+        plan(set, calls.caller_mark, is_thinned),
+        plan(set, calls.skipped_mark, true),
+        plan(set, &AROUND, false),
+    ];
+    let [empty, caller, _, around] = &plans;
+    let scratch_ptr = memory::allocate().ok()?;
+    // SAFETY: RECORDER: `memory::allocate` mapped the recorder, and all zeroes are one that is not set up.
+    let scratch = unsafe { scratch_ptr.as_ref() };
+    // SAFETY: `memory::allocate` returned it. CELLS: cells and graph live until it is freed below.
+    unsafe {
+        memory::set_up_stack(scratch_ptr, 0);
+        scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
+    }
+    scratch.tracks_overhead.set(program.tracks_overhead.get());
+    scratch.generation.set(program.generation.get());
+    scratch.bursts.calibrate(false);
+    let thinning = Thinning::new();
+    // SAFETY: both live until the recorder is freed below.
+    unsafe { scratch.set_thinning(&thinning, &resources.slots) };
+    scratch.has_thinned.set(program.has_thinned.get());
+    scratch.random.set(random::SEED);
+    let of_skipped = SkippedCalls::new(calls.skipped_mark, set).filter(|_| program.has_thinned.get());
+    for plan in &plans {
+        if let Some(of_skipped) = &of_skipped {
+            // SAFETY: it lives until the end of this function, as `plans` do.
+            unsafe { of_skipped.give_frames(plan) };
+        }
+        plan.set_event_cells();
+        bind_plan(plan);
+        // SAFETY: RECORDER and CELLS: calibration uses this recorder and these plans until the end of this function.
+        unsafe { set_plan(scratch_ptr, plan) };
+    }
+    let slots = &*resources.slots;
+    let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
+    let marked = [&empty.cells, &caller.cells];
+    let measured =
+        Calibration { key, slots, loops, thread, scratch_ptr, scratch, caller, around, marked }.measure(calls);
+    drop(plans);
+    // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
+    unsafe { memory::free(scratch_ptr) };
+    if let (Some(measured), Ok(mut cache)) = (measured, CACHE.lock()) {
+        cache.push((key.clone(), measured));
+    }
+    measured
+}
+
+/// A plan of one of perfmark's own marks, which is used as long as the set lives.
+fn plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
+    mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
+    let cells = set.new_cells();
+    // SAFETY: the plan is used no longer than the set.
+    unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
+}
+
 struct Calibration<'a> {
     key: &'a OverheadKey,
     slots: &'a EventSlots,
-    thread: &'a dyn CalibrationThread,
     loops: usize,
+    thread: &'a ThreadState,
+    scratch_ptr: NonNull<Recorder>,
+    scratch: &'a Recorder,
+    caller: &'a Plan,
+    around: &'a Plan,
+    marked: [&'a MarkCells; 2],
 }
 
 impl Calibration<'_> {
     fn measure(&self, calls: &CalibrationCalls) -> Option<MeasuredOverhead> {
-        let Self { slots, thread, .. } = self;
+        let slots = self.slots;
         // The first calls run with cold caches and grow histograms.
-        thread.run_calls(&|| run(calls.marked_caller));
+        self.run_calls(&|| run(calls.marked_caller));
         let most = self.nine_of_ten(calls.empty_mark, calls.marked);
         // The mean over consecutive calls, not of single calls. A single call costs more, and functions of a few
         // nanoseconds would lose some of their own cost.
@@ -114,11 +169,11 @@ impl Calibration<'_> {
             calls.marked_suspended[1],
         ];
         let (counted, [unmarked_time, marked_time, ..]) =
-            self.in_loops(loops, &|calls: &dyn Fn()| thread.run_calls(calls))?;
+            self.in_loops(loops, &|calls: &dyn Fn()| self.run_calls(calls))?;
         let [unmarked, marked, unmarked_caller, caller, completed, returned, of_suspended @ ..] = &counted;
         let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
         let ([unmarked_beside, skipped, caller_of_skipped], _) =
-            &self.in_loops(beside_skipped, &|calls: &dyn Fn()| thread.run_skipped(calls))?;
+            &self.in_loops(beside_skipped, &|calls: &dyn Fn()| self.run_skipped(calls))?;
         // The caller's probe, and the rest of the function.
         let (of_caller, rest) = (per_call(caller_of_skipped, skipped), per_call(unmarked_caller, marked));
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
@@ -136,7 +191,7 @@ impl Calibration<'_> {
         let callers_of_unmarked = self.means(calls.caller_mark, calls.marked_caller_of_unmarked)?;
         // The value of a caller includes the inner call: its body and its probe.
         let inner = each(&less(&callers_of_unmarked, &in_leaf), &self.of_set(&total), &|body, probe| body + probe);
-        let own_around = |is_between| self.own_around(calls.skipped, is_between);
+        let own_around = |is_between| self.least_own_around(calls.skipped, is_between);
         let between_bursts =
             if self.key.has_thinned() { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
         let probe = ProbeOverhead {
@@ -156,6 +211,67 @@ impl Calibration<'_> {
         Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })
     }
 
+    /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be
+    /// marked.
+    fn run_calls(&self, calls: &dyn Fn()) {
+        // Calls of thinned marks are usually inside one of another mark.
+        let inside = || {
+            if let Some(recorder) = HeldRecorder::acquire() {
+                _ = self.around.base_hooks().begin(recorder);
+            }
+            calls();
+            if let Some(recorder) = HeldRecorder::acquire() {
+                if let Some(frame) = recorder.stack.innermost() {
+                    frame.move_all_to(&frame.below());
+                    recorder.stack.pop(frame);
+                }
+                recorder.release();
+            }
+        };
+        let calls: &dyn Fn() = if self.caller.is_thinned() { &inside } else { calls };
+        // SAFETY: RECORDER and CELLS: `measure` sets up this recorder, and frees it after the last call.
+        unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
+    }
+
+    /// The same while thinned marks skip their calls.
+    fn run_skipped(&self, calls: &dyn Fn()) {
+        self.scratch.bursts.calibrate(true);
+        self.run_calls(calls);
+        self.scratch.bursts.calibrate(false);
+    }
+
+    /// What an open call counts in each event of the set, without calls inside, while it calls these. Each of them is
+    /// between two bursts, or none `is_between`.
+    fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Numbers {
+        let own = RefCell::new(Numbers::default());
+        self.run_calls(&|| {
+            if let Some(recorder) = HeldRecorder::acquire() {
+                if is_between {
+                    recorder.bursts.calibrate_bursts();
+                }
+                _ = self.caller.base_hooks().begin(recorder);
+            }
+            calls();
+            if let Some(recorder) = HeldRecorder::acquire()
+                && let Some(frame) = recorder.stack.innermost()
+            {
+                visit_open(&recorder, &mut |_, costs| {
+                    costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
+                    false
+                });
+                recorder.change_gap(|bursts| bursts.calibrate(false));
+                self.caller.base_hooks().end(frame, recorder);
+            }
+        });
+        own.into_inner()
+    }
+
+    /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
+    fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
+        let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
+        cells.map_or((0, 0), |cells| cells.so_far(n))
+    }
+
     /// The numbers of the set's slots, for each event of the set.
     fn of_set(&self, of_slots: &Numbers) -> Numbers {
         let mut numbers = Numbers::default();
@@ -173,10 +289,10 @@ impl Calibration<'_> {
     fn counted(&self, mark: &Mark, calls: &dyn Fn()) -> [(u64, u64); EVENT_SLOTS] {
         let events = self.key.set.len();
         let (mut before, mut counted) = ([(0, 0); EVENT_SLOTS], [(0, 0); EVENT_SLOTS]);
-        (0..events).for_each(|n| before[n] = self.thread.count_and_sum(mark, n));
-        self.thread.run_calls(calls);
+        (0..events).for_each(|n| before[n] = self.count_and_sum(mark, n));
+        self.run_calls(calls);
         for n in 0..events {
-            let (count, sum) = self.thread.count_and_sum(mark, n);
+            let (count, sum) = self.count_and_sum(mark, n);
             let sum = if self.is_off_cpu(n) { 0 } else { sum.wrapping_sub(before[n].1) };
             counted[n] = (count - before[n].0, sum);
         }
@@ -216,8 +332,8 @@ impl Calibration<'_> {
 
     /// What an open call counts by itself around calls of `call`, for each event of the set. It is the least of several
     /// loops.
-    fn own_around(&self, call: fn(), is_between: bool) -> Numbers {
-        let each_own = (0..self.loops).map(|_| self.thread.own_around(&|| run(call), is_between));
+    fn least_own_around(&self, call: fn(), is_between: bool) -> Numbers {
+        let each_own = (0..self.loops).map(|_| self.own_around(&|| run(call), is_between));
         let mut least = each_own.reduce(|least, own| each(&least, &own, &u64::min)).unwrap_or_default();
         (0..self.key.set.len()).filter(|&n| self.is_off_cpu(n)).for_each(|n| least[n] = 0);
         least

@@ -36,7 +36,7 @@ mod mapped {
     use std::ffi::c_void;
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
     use std::ptr::{self, NonNull};
-    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::sync::Mutex;
 
     use crate::platform::per_process::PerProcess;
 
@@ -55,16 +55,7 @@ mod mapped {
     unsafe impl Send for Stack {}
 
     /// The stacks that nobody uses. A forked child starts with an empty pool.
-    #[derive(Debug, Default)]
-    struct Pool(Mutex<Vec<Stack>>);
-
-    static POOL: PerProcess<Pool> = PerProcess::new();
-
-    impl Pool {
-        fn lock(&self) -> MutexGuard<'_, Vec<Stack>> {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
+    static POOL: PerProcess<Mutex<Vec<Stack>>> = PerProcess::new();
 
     impl Stack {
         fn map() -> Option<Self> {
@@ -97,15 +88,14 @@ mod mapped {
     /// Runs `work` on a separate stack if it can be mapped. The thread is in perfmark's own work, with signals blocked.
     #[inline(never)]
     pub(crate) fn on_cold_stack<R>(work: impl FnOnce() -> R) -> R {
-        let pool = POOL.get().ok();
-        let kept = pool.and_then(|pool| pool.lock().pop());
+        let kept = POOL.lock().ok().and_then(|mut pool| pool.pop());
         let Some(stack) = kept.or_else(Stack::map) else { return work() };
         let mut call = Call { work: Some(work), result: None };
         // SAFETY: `top` is aligned like a page. The stack is not in the pool, so nobody else uses it. `run` gets a call
         // of its own types, which only it uses, and does not unwind.
         unsafe { switch(stack.top(), run_call(&call), (&raw mut call).cast()) };
-        if let Some(pool) = pool {
-            pool.lock().push(stack);
+        if let Ok(mut pool) = POOL.lock() {
+            pool.push(stack);
         }
         match call.result {
             Some(Ok(result)) => result,

@@ -1,7 +1,7 @@
 //! A thread's first call of a mark sets up what its calls need, and the thread's end takes it down.
 #![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
@@ -10,15 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::EmulatedCounter;
 
-use super::calibrate::{self, CalibrationThread};
 use super::cold_stack::on_cold_stack;
 use super::resources::Resources;
-use super::samplings::SkippedCalls;
-use super::{at_first_call, reuse, thread_end};
+use super::{at_first_call, calibrate, reuse, thread_end};
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
-use crate::recording::cells::graph::Graph;
 use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
 use crate::recording::cells::switched::{CALLS, Switched};
 use crate::recording::cells::{MarkCells, Owner};
@@ -29,16 +26,12 @@ use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::call_token::SERIAL;
 use crate::recording::recorder::thread::event_set::EventSet;
 use crate::recording::recorder::thread::memory::{self, find_plan, forget_plan, set_plan};
-use crate::recording::recorder::thread::overhead::{
-    CalibrationCalls, InnerCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead,
-};
+use crate::recording::recorder::thread::overhead::{CalibrationCalls, InnerCalls, OverheadKey, ProbeOverhead};
 use crate::recording::recorder::thread::plan::Plan;
 use crate::recording::recorder::thread::state::{
-    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_calibration_recorder, with_thread,
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_thread,
 };
-use crate::recording::recorder::thread::thinning::Thinning;
 use crate::recording::recorder::values::exclude_work::Readings;
-use crate::recording::recorder::values::open_calls::visit_open;
 use crate::recording::recorder::values::self_estimate::note_end_of_burst;
 use crate::recording::{random, start};
 use crate::settings::recording::{is_off, settings};
@@ -193,7 +186,7 @@ fn prepare_plan(
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
     // thread tracks overhead and has thinned marks.
     for set in &resources.sets {
-        bind_and_calibrate(thread, recorder_ptr, resources, set);
+        bind_and_calibrate(thread, recorder, resources, set);
     }
     let set = &resources.sets[index];
     let cells = set.new_cells();
@@ -335,9 +328,7 @@ fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
 
 /// Binds the hooks of a set's marks for the thread's current events and settings, and measures their probe overhead.
 /// Does nothing if these have not changed.
-fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, resources: &Resources, set: &EventSet) {
-    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
-    let recorder = unsafe { recorder_ptr.as_ref() };
+fn bind_and_calibrate(thread: &ThreadState, recorder: &Recorder, resources: &Resources, set: &EventSet) {
     let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, recorder);
     if set.overhead_key.borrow().as_ref() == Some(&key) {
         return;
@@ -346,7 +337,7 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
     // Calibration must measure values from which nothing is subtracted.
     set.overhead.set(&ProbeOverhead::default());
     // If the counters are in use by other events, the next first call tries again.
-    let measured = calibrate::cached(&key).or_else(|| calibrate_set(thread, recorder_ptr, resources, set, &key));
+    let measured = calibrate::cached(&key).or_else(|| calibrate::measure(thread, recorder, resources, set, &key));
     set.overhead.set(&measured.map(|measured| measured.probe).unwrap_or_default());
     set.overhead_key.replace(measured.is_some().then_some(key));
     set.measured_overhead.replace(measured);
@@ -357,138 +348,6 @@ fn bind_and_calibrate(thread: &ThreadState, recorder_ptr: NonNull<Recorder>, res
         bind::bind_plan(plan);
         plan.publish_overhead();
     }
-}
-
-/// The mark of calls around those that measure the probe overhead.
-static AROUND: Mark = Mark::hidden(8);
-
-/// Measures the probe overhead of a set on this thread. It uses a separate recorder, so that the program's data is not
-/// changed.
-fn calibrate_set(
-    thread: &ThreadState,
-    program: NonNull<Recorder>,
-    resources: &Resources,
-    set: &EventSet,
-    key: &OverheadKey,
-) -> Option<MeasuredOverhead> {
-    struct Calibration<'a> {
-        thread: &'a ThreadState,
-        scratch_ptr: NonNull<Recorder>,
-        scratch: &'a Recorder,
-        caller: &'a Plan,
-        around: &'a Plan,
-        marked: [&'a MarkCells; 2],
-    }
-    impl CalibrationThread for Calibration<'_> {
-        fn run_calls(&self, calls: &dyn Fn()) {
-            // Calls of thinned marks are usually inside one of another mark.
-            let inside = || {
-                if let Some(recorder) = HeldRecorder::acquire() {
-                    _ = self.around.base_hooks().begin(recorder);
-                }
-                calls();
-                if let Some(recorder) = HeldRecorder::acquire() {
-                    if let Some(frame) = recorder.stack.innermost() {
-                        frame.move_all_to(&frame.below());
-                        recorder.stack.pop(frame);
-                    }
-                    recorder.release();
-                }
-            };
-            let calls: &dyn Fn() = if self.caller.is_thinned() { &inside } else { calls };
-            // SAFETY: RECORDER and CELLS: `calibrate_set` sets up this recorder, and frees it after the last call.
-            unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
-        }
-
-        fn run_skipped(&self, calls: &dyn Fn()) {
-            self.scratch.bursts.calibrate(true);
-            self.run_calls(calls);
-            self.scratch.bursts.calibrate(false);
-        }
-
-        fn own_around(&self, calls: &dyn Fn(), is_between: bool) -> Numbers {
-            let own = RefCell::new(Numbers::default());
-            self.run_calls(&|| {
-                if let Some(recorder) = HeldRecorder::acquire() {
-                    if is_between {
-                        recorder.bursts.calibrate_bursts();
-                    }
-                    _ = self.caller.base_hooks().begin(recorder);
-                }
-                calls();
-                if let Some(recorder) = HeldRecorder::acquire()
-                    && let Some(frame) = recorder.stack.innermost()
-                {
-                    visit_open(&recorder, &mut |_, costs| {
-                        costs.for_each(|cost| own.borrow_mut()[cost.event.n] = cost.own);
-                        false
-                    });
-                    recorder.change_gap(|bursts| bursts.calibrate(false));
-                    self.caller.base_hooks().end(frame, recorder);
-                }
-            });
-            own.into_inner()
-        }
-
-        fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
-            let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
-            cells.map_or((0, 0), |cells| cells.so_far(n))
-        }
-    }
-    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
-    slow::detach(unsafe { program.as_ref() }.stack.iter());
-    // Calibration has its own call graph.
-    let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
-    let (calibration_calls, is_thinned) = (set.calibration_calls, set.mode.measured == Measured::InBursts);
-    let plans = [
-        calibration_plan(set, calibration_calls.empty_mark, is_thinned),
-        calibration_plan(set, calibration_calls.caller_mark, is_thinned),
-        calibration_plan(set, calibration_calls.skipped_mark, true),
-        calibration_plan(set, &AROUND, false),
-    ];
-    let [empty, caller, _, around] = &plans;
-    let scratch_ptr = memory::allocate().ok()?;
-    // SAFETY: RECORDER: `memory::allocate` mapped the recorder, and all zeroes are one that is not set up.
-    let (scratch, program) = unsafe { (scratch_ptr.as_ref(), program.as_ref()) };
-    // SAFETY: `memory::allocate` returned it. CELLS: cells and graph live until it is freed below.
-    unsafe {
-        memory::set_up_stack(scratch_ptr, 0);
-        scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
-    }
-    scratch.tracks_overhead.set(program.tracks_overhead.get());
-    scratch.generation.set(program.generation.get());
-    scratch.bursts.calibrate(false);
-    let thinning = Thinning::new();
-    // SAFETY: both live until the recorder is freed below.
-    unsafe { scratch.set_thinning(&thinning, &resources.slots) };
-    scratch.has_thinned.set(program.has_thinned.get());
-    scratch.random.set(random::SEED);
-    let of_skipped = SkippedCalls::new(calibration_calls.skipped_mark, set).filter(|_| program.has_thinned.get());
-    for plan in &plans {
-        if let Some(of_skipped) = &of_skipped {
-            // SAFETY: it lives until the end of this function, as `plans` do.
-            unsafe { of_skipped.give_frames(plan) };
-        }
-        plan.set_event_cells();
-        bind::bind_plan(plan);
-        // SAFETY: RECORDER and CELLS: calibration uses this recorder and these plans until the end of this function.
-        unsafe { set_plan(scratch_ptr, plan) };
-    }
-    let calibration =
-        Calibration { thread, scratch_ptr, scratch, caller, around, marked: [&empty.cells, &caller.cells] };
-    let measured = calibrate::measure(key, &resources.slots, calibration_calls, &calibration);
-    drop(plans);
-    // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
-    unsafe { memory::free(scratch_ptr) };
-    measured
-}
-
-/// A plan of one of perfmark's own marks, which is used as long as the set lives.
-fn calibration_plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
-    mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
-    let cells = set.new_cells();
-    // SAFETY: the plan is used no longer than the set.
-    unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
 }
 
 /// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.

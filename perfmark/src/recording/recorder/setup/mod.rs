@@ -2,9 +2,9 @@
 
 pub(crate) mod thread_end;
 mod cold_stack;
-pub(crate) mod calibrate;
 mod samplings;
 mod resources;
 mod reuse;
+pub(crate) mod calibrate;
 pub(crate) mod at_first_call;
 pub(crate) mod first_call;

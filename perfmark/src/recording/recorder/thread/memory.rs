@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::io;
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::plan::Plan;
 use super::stack::{Frame, FrameSpace, STACK_ALIGNMENT, Split, SplitSpace};
@@ -142,10 +142,6 @@ impl HeldRecorder {
     }
 }
 
-/// The memory of threads that ended. A forked child starts with an empty pool.
-#[derive(Debug, Default)]
-struct Pool(Mutex<Vec<Free>>);
-
 /// Zeroed memory that nobody uses.
 #[derive(Debug)]
 struct Free(NonNull<Recorder>);
@@ -153,17 +149,12 @@ struct Free(NonNull<Recorder>);
 // SAFETY: only the thread that takes it out of the pool uses it.
 unsafe impl Send for Free {}
 
-static POOL: PerProcess<Pool> = PerProcess::new();
-
-impl Pool {
-    fn lock(&self) -> MutexGuard<'_, Vec<Free>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// The memory of threads that ended. A forked child starts with an empty pool.
+static POOL: PerProcess<Mutex<Vec<Free>>> = PerProcess::new();
 
 /// Returns a recorder that is not set up, in new memory or in memory that was freed.
 pub(crate) fn allocate() -> io::Result<NonNull<Recorder>> {
-    if let Some(Free(recorder)) = POOL.get().ok().and_then(|pool| pool.lock().pop()) {
+    if let Some(Free(recorder)) = POOL.lock().ok().and_then(|mut pool| pool.pop()) {
         return Ok(recorder);
     }
     let memory = per_process::map_aligned(size_of::<ThreadMemory>(), STACK_ALIGNMENT)?;
@@ -232,7 +223,7 @@ pub(crate) unsafe fn free(recorder: NonNull<Recorder>) {
     // SAFETY: by this function's `# Safety` section, this is a mapped `ThreadMemory` that nobody uses.
     unsafe { per_process::clear(NonNull::new_unchecked(ThreadMemory::of(recorder)).cast(), size_of::<ThreadMemory>()) };
     // If the list cannot be allocated, the memory stays mapped and unused.
-    if let Ok(pool) = POOL.get() {
-        pool.lock().push(Free(recorder));
+    if let Ok(mut pool) = POOL.lock() {
+        pool.push(Free(recorder));
     }
 }
