@@ -2,9 +2,13 @@
 
 pub(crate) mod histogram;
 pub(crate) mod graph;
-pub(crate) mod switched;
+mod switched;
 mod mark_cells;
-pub(crate) mod event_cost;
+mod event_cost;
 pub(crate) mod registry;
 
+pub(crate) use event_cost::EventCost;
+pub(crate) use graph::{Graph, Known, Node};
+pub(crate) use histogram::{Span, add};
 pub(crate) use mark_cells::*;
+pub(crate) use switched::{CALLS, ROOM, Switched};

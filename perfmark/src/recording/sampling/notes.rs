@@ -15,8 +15,7 @@ use perfmark_rdpmc::sample::Ring;
 
 use crate::platform::errno::KeepErrno;
 use crate::platform::sync::Arc;
-use crate::recording::cells::graph::{Graph, Node};
-use crate::recording::cells::{Holds, ThreadCells};
+use crate::recording::cells::{Graph, Holds, Node, ThreadCells};
 
 /// A thread and its ring.
 #[derive(Debug)]

@@ -5,8 +5,7 @@ use std::ptr;
 use std::sync::Arc as Shared;
 
 use crate::platform::sync::Arc;
-use crate::recording::cells::graph::{Graph, Node};
-use crate::recording::cells::{Holds, ThreadCells};
+use crate::recording::cells::{Graph, Holds, Node, ThreadCells};
 use crate::snapshot::Samples;
 
 /// Nodes that no path has.

@@ -15,7 +15,7 @@ use super::threads::{self, Entry, has_open_calls};
 use super::totals::{self, Stacks, Totals};
 use super::unwind::{Address, Modules, Unwinder};
 use crate::platform::usage::monotonic_ns;
-use crate::recording::cells::graph::Node;
+use crate::recording::cells::Node;
 use crate::recording::start;
 use crate::snapshot::TimedThread;
 

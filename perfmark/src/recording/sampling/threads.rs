@@ -10,8 +10,7 @@ use super::rings::Events;
 use super::wake::WakePipe;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::Arc;
-use crate::recording::cells::ThreadCells;
-use crate::recording::cells::registry;
+use crate::recording::cells::{ThreadCells, registry};
 
 /// A forked child has no sampled threads.
 static THREADS: PerProcess<Mutex<Registry>> = PerProcess::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::notes::{TOO_DEEP, UNKNOWN};
 use super::unwind::Address;
-use crate::recording::cells::graph::Node;
+use crate::recording::cells::Node;
 use crate::snapshot::tree::Tree;
 use crate::snapshot::{Counted, TimedThread};
 

@@ -6,9 +6,7 @@ use std::thread;
 use super::enter::{enter as enter_at, enter_with_setup, leave, leave_early, needs_setup, note_panic};
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
-use crate::recording::recorder::thread::call_token::{NO_FRAME, Token, has_frame};
-use crate::recording::recorder::thread::memory::FROM_GAP_TO_COUNTS;
-use crate::recording::recorder::thread::overhead::CalibrationCalls;
+use crate::recording::recorder::thread::{CalibrationCalls, NO_FRAME, Token, has_frame, memory::FROM_GAP_TO_COUNTS};
 
 /// One call of a mark, which [`ended`] ends. It belongs to the thread that made it, but may end on another thread if
 /// the program switches stacks.

@@ -12,12 +12,10 @@ use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::setup::calibrate;
 use crate::recording::recorder::setup::first_call::first_call;
 use crate::recording::recorder::setup::thread_end;
-use crate::recording::recorder::thread::call_token::{NEEDS_SETUP, NO_FRAME, SERIAL, Token, is_skipped};
-use crate::recording::recorder::thread::memory::find_plan;
-use crate::recording::recorder::thread::overhead::CalibrationCalls;
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::stack::{FRAME_EVENTS, FrameRef};
-use crate::recording::recorder::thread::state::{Activity, HeldRecorder, ThreadState, own_work, with_thread};
+use crate::recording::recorder::thread::{
+    Activity, CalibrationCalls, FRAME_EVENTS, FrameRef, HeldRecorder, NEEDS_SETUP, NO_FRAME, Plan, SERIAL, ThreadState,
+    Token, is_skipped, memory::find_plan, own_work, with_thread,
+};
 use crate::settings::recording::is_off;
 
 /// Begins a call of the mark with this slot, which is not off. If the token [needs setup](needs_setup), the marked

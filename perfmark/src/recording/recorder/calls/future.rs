@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use super::poll::{RunningPoll, cancel};
 use super::polled_call::PolledCall;
 use crate::recording::mark::Mark;
-use crate::recording::recorder::thread::overhead::CalibrationCalls;
+use crate::recording::recorder::thread::CalibrationCalls;
 
 /// A future whose polls are one call of a mark. A function without captures returns the mark.
 #[derive(Debug)]

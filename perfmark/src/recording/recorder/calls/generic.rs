@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::mem;
 
 use crate::recording::mark::Mark;
-use crate::recording::recorder::thread::state::own_work;
+use crate::recording::recorder::thread::own_work;
 use crate::settings::recording::is_off;
 
 /// The mark of a generic function for its types, which are a part of the type of a closure inside it. It takes about 20

@@ -2,7 +2,7 @@
 
 use crate::recording::cells::{InclusiveSelf, OpenCall};
 use crate::recording::recorder::hooks::slow;
-use crate::recording::recorder::thread::state::{Recorder, with_thread};
+use crate::recording::recorder::thread::{Recorder, with_thread};
 use crate::recording::recorder::values::open_calls::{OpenCost, visit_open};
 use crate::recording::recorder::values::self_estimate::Parts;
 

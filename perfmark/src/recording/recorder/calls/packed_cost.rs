@@ -5,7 +5,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::recording::cells::event_cost::EventCost;
+use crate::recording::cells::EventCost;
 
 /// What a call cost so far in one event.
 #[derive(Clone, Copy, Debug)]

@@ -9,10 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::enter::{self, began_here, leave_elsewhere, set_up_call};
 use super::packed_cost::{NO_EVENT, PackedCost};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
-use crate::recording::cells::MarkCells;
-use crate::recording::cells::event_cost::EventCost;
-use crate::recording::cells::histogram::add;
-use crate::recording::cells::registry::registry;
+use crate::recording::cells::{EventCost, MarkCells, add, registry::registry};
 use crate::recording::events::events;
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
@@ -20,13 +17,10 @@ use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::hooks::options;
 use crate::recording::recorder::hooks::reached::reach;
 use crate::recording::recorder::hooks::slow;
-use crate::recording::recorder::thread::call_token::{NO_FRAME, SKIPPED, STACK_FULL, Token, has_frame, is_skipped};
-use crate::recording::recorder::thread::event_set::SetEvent;
-use crate::recording::recorder::thread::memory::find_plan;
-use crate::recording::recorder::thread::overhead::{CalibrationCalls, FAST_EVENT_SLOTS};
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::{HeldRecorder, Recorder, own_work, with_recorder};
+use crate::recording::recorder::thread::{
+    CalibrationCalls, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, NO_FRAME, Plan, Recorder, STACK_FULL, SetEvent, Token,
+    call_token::SKIPPED, has_frame, is_skipped, memory::find_plan, own_work, with_recorder,
+};
 use crate::recording::start;
 use crate::settings::EventSpec;
 use crate::settings::recording::is_off;

@@ -1,10 +1,8 @@
 //! The state of an async call between polls, which its future keeps.
 
 use super::packed_cost::{NO_EVENT, PackedCost, PackedCosts};
-use crate::recording::cells::MarkCells;
-use crate::recording::cells::event_cost::EventCost;
-use crate::recording::recorder::thread::stack::FRAME_EVENTS;
-use crate::recording::recorder::thread::state::own_work;
+use crate::recording::cells::{EventCost, MarkCells};
+use crate::recording::recorder::thread::{FRAME_EVENTS, own_work};
 
 /// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows
 /// by no more than that.

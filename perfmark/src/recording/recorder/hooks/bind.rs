@@ -6,10 +6,7 @@ use perfmark_rdpmc::CounterSet;
 use super::fast::{self, General, HookParams, SeveralSets, SingleSet};
 use super::options;
 use super::slow;
-use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::recorder::thread::overhead::FAST_EVENT_SLOTS;
-use crate::recording::recorder::thread::plan::{Begin, FAST_EVENTS, Hooks, Plan};
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::{Begin, EventSet, FAST_EVENT_SLOTS, FAST_EVENTS, Hooks, Plan, Recorder};
 use crate::settings::recording::settings;
 
 /// Binds the hooks of an event set on the thread with this recorder and this many event slots.

@@ -12,15 +12,12 @@ use perfmark_rdpmc::{Delta, clock};
 
 use super::reached::{self, reach};
 use super::slow;
-use crate::recording::cells::EventCells;
-use crate::recording::cells::histogram::add;
+use crate::recording::cells::{EventCells, add};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
-use crate::recording::recorder::thread::call_token::Token;
-use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::recorder::thread::overhead::{FAST_EVENT_SLOTS, InnerCalls};
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::stack::{ENDS_SLOWLY, FrameRef, SKIPPED, UNRECORDED};
-use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
+use crate::recording::recorder::thread::{
+    ENDS_SLOWLY, EventSet, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, InnerCalls, Plan, Recorder, Token, UNRECORDED,
+    stack::SKIPPED,
+};
 
 /// What a hook is compiled for, besides the number of events that it reads, `N`, of which the last `K` are counters.
 /// Off-CPU events come after these. They are not read: a call ends here only if the thread was not switched, so they

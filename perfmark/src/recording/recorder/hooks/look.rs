@@ -2,11 +2,8 @@
 
 use std::ptr;
 
-use crate::recording::cells::graph::{Known, Node};
-use crate::recording::cells::switched::CALLS;
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::cells::{CALLS, Known, Node};
+use crate::recording::recorder::thread::{FrameRef, Plan, Recorder};
 use crate::recording::sampling::{SampledThread, TOO_DEEP, UNKNOWN};
 
 /// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this plan.

@@ -7,13 +7,12 @@ use perfmark_rdpmc::clock::fence;
 
 use super::reached::reach;
 use super::slow;
-use crate::recording::cells::histogram::add;
+use crate::recording::cells::add;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
-use crate::recording::recorder::thread::call_token::{FRAME_OF_SKIPPED, NO_FRAME, SERIAL, SKIPPED, Token, has_frame};
-use crate::recording::recorder::thread::plan::{Hooks, Plan};
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
-use crate::recording::recorder::thread::thinning::bursts::Bursts;
+use crate::recording::recorder::thread::{
+    FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, call_token::SKIPPED,
+    has_frame, thinning::bursts::Bursts,
+};
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst};
 

@@ -4,8 +4,8 @@ use std::any::type_name;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::recording::cells::switched::CALLS;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::cells::CALLS;
+use crate::recording::recorder::thread::Recorder;
 
 pub(crate) static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 

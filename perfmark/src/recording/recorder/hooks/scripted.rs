@@ -6,9 +6,7 @@ use std::sync::PoisonError;
 use super::bind::has_close;
 use super::fast::{General, HookParams, SeveralSets, SingleSet};
 use super::reached::{self, REACHED};
-use crate::recording::recorder::thread::plan::FAST_EVENTS;
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::with_recorder;
+use crate::recording::recorder::thread::{FAST_EVENTS, FrameRef, with_recorder};
 
 /// The names of the hooks that are not fast ones.
 const OTHERS: [&str; 14] = [

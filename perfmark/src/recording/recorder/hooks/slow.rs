@@ -8,17 +8,13 @@ use perfmark_rdpmc::Delta;
 
 use super::look::{begin_too_deep, look};
 use super::reached::reach;
-use crate::recording::cells::event_cost::EventCost;
-use crate::recording::cells::graph::Known;
-use crate::recording::cells::histogram::add;
+use crate::recording::cells::{EventCost, Known, add};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
-use crate::recording::recorder::thread::call_token::{NO_FRAME, PANICKING, SERIAL, SKIPPED, SLOW, STACK_FULL, Token};
-use crate::recording::recorder::thread::event_set::{EventSet, SetEvent};
-use crate::recording::recorder::thread::overhead::InnerCalls;
-use crate::recording::recorder::thread::plan::{Hooks, Plan};
-use crate::recording::recorder::thread::stack::{FrameRef, LOCKS_SPLIT, Stack};
-use crate::recording::recorder::thread::state::{HeldRecorder, Recorder};
+use crate::recording::recorder::thread::{
+    EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, PANICKING, Plan, Recorder, SERIAL,
+    SLOW, STACK_FULL, SetEvent, Stack, Token, call_token::SKIPPED,
+};
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
 use crate::recording::recorder::values::self_estimate::Parts;

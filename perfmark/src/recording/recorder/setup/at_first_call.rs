@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::recording::cells::registry::Setup;
 use crate::recording::mark;
-use crate::recording::recorder::thread::state::own_work;
+use crate::recording::recorder::thread::own_work;
 use crate::recording::start;
 
 /// Returns why something could not begin.

@@ -19,21 +19,18 @@ use super::samplings::SkippedCalls;
 use crate::compact::sort_by;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::Arc;
-use crate::recording::cells::MarkCells;
-use crate::recording::cells::graph::Graph;
+use crate::recording::cells::{Graph, MarkCells};
 use crate::recording::mark::{Mark, Measured};
 use crate::recording::random;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::hooks::bind::bind_plan;
 use crate::recording::recorder::hooks::slow;
-use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::recorder::thread::memory::{self, set_plan};
-use crate::recording::recorder::thread::overhead::{
-    CalibrationCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead,
+use crate::recording::recorder::thread::{
+    CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Recorder,
+    Thinning, ThreadState,
+    memory::{self, set_plan},
+    with_calibration_recorder,
 };
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::state::{HeldRecorder, Recorder, ThreadState, with_calibration_recorder};
-use crate::recording::recorder::thread::thinning::Thinning;
 use crate::recording::recorder::values::open_calls::visit_open;
 use crate::settings::counter_access;
 

@@ -16,20 +16,19 @@ use super::{at_first_call, calibrate, reuse, thread_end};
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
-use crate::recording::cells::registry::{Setup, forget_parents_calls, registry};
-use crate::recording::cells::switched::{CALLS, Switched};
-use crate::recording::cells::{MarkCells, Owner};
+use crate::recording::cells::{
+    CALLS, MarkCells, Owner, Switched,
+    registry::{Setup, forget_parents_calls, registry},
+};
 use crate::recording::events::events;
 use crate::recording::mark::mark_settings::{self, Variant};
 use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::recorder::hooks::{bind, slow};
-use crate::recording::recorder::thread::call_token::SERIAL;
-use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::recorder::thread::memory::{self, find_plan, forget_plan, set_plan};
-use crate::recording::recorder::thread::overhead::{CalibrationCalls, InnerCalls, OverheadKey, ProbeOverhead};
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::state::{
-    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, with_thread,
+use crate::recording::recorder::thread::{
+    Activity, ActivityGuard, CalibrationCalls, EventSet, HeldRecorder, InnerCalls, OverheadKey, Plan, ProbeOverhead,
+    Recorder, SERIAL, ThreadState,
+    memory::{self, find_plan, forget_plan, set_plan},
+    with_thread,
 };
 use crate::recording::recorder::values::exclude_work::Readings;
 use crate::recording::recorder::values::self_estimate::note_end_of_burst;

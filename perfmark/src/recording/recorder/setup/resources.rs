@@ -5,13 +5,9 @@ use std::io;
 
 use super::samplings::Samplings;
 use crate::platform::sync::Arc;
-use crate::recording::cells::graph::Graph;
-use crate::recording::cells::switched::Switched;
-use crate::recording::cells::{Owner, ThreadCells};
+use crate::recording::cells::{Graph, Owner, Switched, ThreadCells};
 use crate::recording::recorder::event_slots::EventSlots;
-use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::thinning::Thinning;
+use crate::recording::recorder::thread::{EventSet, Plan, Thinning};
 use crate::settings::recording::settings;
 
 /// The most marks that resources may have to be reused by another thread.

@@ -11,8 +11,7 @@ use std::sync::Mutex;
 use super::resources::Resources;
 use crate::platform::per_process::PerProcess;
 use crate::recording::mark::Mark;
-use crate::recording::recorder::thread::memory;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::{Recorder, memory};
 
 /// The most recorders that are kept.
 const MAX_RECORDERS: usize = 16;

@@ -9,9 +9,7 @@ use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::hooks::look::look_now;
 use crate::recording::recorder::hooks::options::skipped_hooks;
-use crate::recording::recorder::thread::event_set::EventSet;
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::{EventSet, Plan, Recorder};
 use crate::recording::sampling::{self, SampledThread};
 
 /// Of one thread. Event sets and plans refer to it, so it lives as long as they do.

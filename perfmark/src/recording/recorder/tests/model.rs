@@ -10,10 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 use crate::platform::sync::Arc;
-use crate::recording::cells::event_cost::EventCost;
-use crate::recording::cells::registry::Registry;
-use crate::recording::cells::switched::Switched;
-use crate::recording::cells::{EventCells, Holds, MarkCells, Owner, ThreadCells, Totals};
+use crate::recording::cells::{
+    EventCells, EventCost, Holds, MarkCells, Owner, Switched, ThreadCells, Totals, registry::Registry,
+};
 use crate::recording::events::Events;
 use crate::recording::mark::Mark;
 use crate::settings::EventSpec;

@@ -4,9 +4,24 @@
 pub(crate) mod tls;
 pub(crate) mod call_token;
 pub(crate) mod stack;
-pub(crate) mod overhead;
-pub(crate) mod state;
+mod overhead;
+mod state;
 pub(crate) mod thinning;
-pub(crate) mod event_set;
-pub(crate) mod plan;
+mod event_set;
+mod plan;
 pub(crate) mod memory;
+
+pub(crate) use call_token::{
+    FRAME_OF_SKIPPED, NEEDS_SETUP, NO_FRAME, PANICKING, SERIAL, SLOW, STACK_FULL, Token, has_frame, is_skipped,
+};
+pub(crate) use event_set::{EventSet, SetEvent};
+pub(crate) use overhead::{
+    CalibrationCalls, FAST_EVENT_SLOTS, InnerCalls, MeasuredOverhead, Numbers, OverheadKey, ProbeOverhead,
+};
+pub(crate) use plan::{Begin, FAST_EVENTS, Hooks, Plan};
+pub(crate) use stack::{ENDS_SLOWLY, FRAME_EVENTS, FrameRef, LOCKS_SPLIT, Stack, UNRECORDED};
+pub(crate) use state::{
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, own_work, with_calibration_recorder, with_recorder,
+    with_thread,
+};
+pub(crate) use thinning::Thinning;

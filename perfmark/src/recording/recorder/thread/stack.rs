@@ -28,8 +28,7 @@ use perfmark_rdpmc::{Delta, Region};
 use super::call_token::{PANICKING, SERIAL, Token};
 use super::memory;
 use super::plan::Plan;
-use crate::recording::cells::graph::Node;
-use crate::recording::cells::switched::ROOM;
+use crate::recording::cells::{Node, ROOM};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 
 /// Events that fit into one block.

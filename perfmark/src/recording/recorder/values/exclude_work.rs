@@ -4,7 +4,7 @@ use perfmark_rdpmc::{Region, clock};
 
 use crate::recording::reading::EventReading;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlot, EventSlots};
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::Recorder;
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
 
 /// The values of a thread's events at one moment.

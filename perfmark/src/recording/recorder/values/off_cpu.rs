@@ -8,7 +8,7 @@
 
 use perfmark_rdpmc::{OffCpu, Region};
 
-use crate::recording::recorder::thread::stack::Stack;
+use crate::recording::recorder::thread::Stack;
 
 /// Adds the context switches since the last time to the thread's time off the CPU, and reads other events at the same
 /// moment. If records of switches were lost, the events of all open calls that depend on them are unmeasured.

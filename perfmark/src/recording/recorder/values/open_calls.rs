@@ -3,10 +3,7 @@
 use perfmark_rdpmc::Delta;
 
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
-use crate::recording::recorder::thread::event_set::SetEvent;
-use crate::recording::recorder::thread::overhead::InnerCalls;
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::{FrameRef, InnerCalls, Recorder, SetEvent};
 use crate::recording::recorder::values::off_cpu::with_off_cpu;
 
 /// What an open call has cost in one event.

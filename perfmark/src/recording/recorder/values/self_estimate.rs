@@ -7,10 +7,7 @@
 
 use super::open_calls::visit_open;
 use crate::recording::cells::EventCells;
-use crate::recording::recorder::thread::event_set::SetEvent;
-use crate::recording::recorder::thread::plan::Plan;
-use crate::recording::recorder::thread::stack::FrameRef;
-use crate::recording::recorder::thread::state::Recorder;
+use crate::recording::recorder::thread::{FrameRef, Plan, Recorder, SetEvent};
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
 const DEPTH: usize = 32;
