@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use perfmark_rdpmc::support::LoopCheck;
@@ -9,9 +10,9 @@ use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Event, OffCpu};
 
 use super::events::{is_known_of_a_loop, unreliable};
 use super::start;
-use crate::recording::reading::EventReading;
+use crate::recording::reading::{EventReading, ReadMethod, Source};
 use crate::settings::recording::{ReadMode, settings};
-use crate::settings::{EventSpec, OffCpuKind, counter_access};
+use crate::settings::{EventSpec, counter_access};
 use crate::snapshot::Unit;
 
 /// The result of a piece of work, and what it cost.
@@ -148,28 +149,6 @@ pub(crate) struct Meter {
     source: Source,
 }
 
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there are few, for a short time")]
-enum Source {
-    Ticks,
-    OnCpu(OffCpu),
-    OffCpu(OffCpu, OffCpuKind),
-    Counter(Counter),
-    Emulated(EmulatedCounter),
-}
-
-impl Source {
-    fn reading(&self) -> Option<EventReading> {
-        match self {
-            Self::Ticks => Some(EventReading::of_ticks()),
-            Self::OnCpu(switches) => Some(EventReading::of_on_cpu(switches)),
-            Self::OffCpu(off_cpu, kind) => Some(EventReading::of_off_cpu(off_cpu, *kind)),
-            Self::Counter(counter) => EventReading::of_counter(counter),
-            Self::Emulated(counter) => Some(EventReading::of_emulated(counter)),
-        }
-    }
-}
-
 /// The readings at the beginning and the end of some work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Span {
@@ -187,7 +166,8 @@ impl Span {
 impl Meter {
     pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
         let check = || counter_access::check().map_err(|why| MeasureError(format!("{name}: {why}")));
-        let switches = || check().and_then(|()| OffCpu::open().map_err(|why| MeasureError(why.to_string())));
+        let open = || OffCpu::open().map(Rc::new).map_err(|why| MeasureError(why.to_string()));
+        let switches = || check().and_then(|()| open());
         match EventSpec::own(name) {
             Some(EventSpec::Time) => {
                 return Ok(Self { event: name.into(), unit: Unit::Ns, source: Source::Ticks });
@@ -196,7 +176,7 @@ impl Meter {
                 return Ok(Self { event: "on_cpu".into(), unit: Unit::Ns, source: Source::OnCpu(switches()?) });
             }
             Some(EventSpec::OffCpu(kind)) => {
-                let source = Source::OffCpu(switches()?, kind);
+                let source = Source::OffCpu { switches: switches()?, kind };
                 return Ok(Self { event: kind.name().into(), unit: Unit::Ns, source });
             }
             Some(EventSpec::Suspended) => {
@@ -228,7 +208,8 @@ impl Meter {
                 return Err(MeasureError(why));
             }
         }
-        Ok(Self { event: counter.event().to_string(), unit, source: Source::Counter(counter) })
+        let event = counter.event().to_string();
+        Ok(Self { event, unit, source: Source::Counter { counter, read_method: ReadMethod::User } })
     }
 
     pub(crate) fn begin(&self, span: &mut Span) {

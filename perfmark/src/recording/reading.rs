@@ -1,4 +1,6 @@
-//! The value of an event of the calling thread at one moment.
+//! The sources of events, and the value of one on the calling thread at a moment.
+
+use std::rc::Rc;
 
 use perfmark_rdpmc::{Counter, Delta, EmulatedCounter, OffCpu, OffCpuReading, Reading, clock};
 
@@ -21,29 +23,61 @@ pub(crate) enum EventReading {
     Nothing,
 }
 
+/// The source of an event's values.
+#[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "counters are stored inline for speed, and a thread has one slot of ticks"
+)]
+pub(crate) enum Source {
+    Ticks,
+    /// Ticks, less the thread's time off the CPU.
+    OnCpu(Rc<OffCpu>),
+    /// Ticks between polls. The entry and exit of a poll add them.
+    Suspended,
+    /// All slots of the thread share its context switches.
+    OffCpu {
+        switches: Rc<OffCpu>,
+        kind: OffCpuKind,
+    },
+    Counter {
+        counter: Counter,
+        read_method: ReadMethod,
+    },
+    /// An event that an emulator counts.
+    Emulated(EmulatedCounter),
+}
+
+/// How entry and exit read a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadMethod {
+    /// In user space.
+    User,
+    /// By its own read(2).
+    Kernel,
+    /// By the read(2) of the thread's group.
+    Group,
+}
+
+impl Source {
+    /// The event's value now. `None` if it cannot be read.
+    pub(crate) fn reading(&self) -> Option<EventReading> {
+        Some(match self {
+            Self::Ticks => EventReading::Ticks(clock::ticks()),
+            Self::OnCpu(switches) => {
+                let (ticks, off) = switches.read_with(|| (), || (), || (clock::ticks(), switches.read()));
+                EventReading::OnCpu(ticks, off)
+            }
+            // A thread that runs a call's code does not suspend it.
+            Self::Suspended => EventReading::Nothing,
+            Self::OffCpu { switches, kind } => EventReading::OffCpu(switches.read(), *kind),
+            Self::Counter { counter, .. } => EventReading::Counter(counter.read().ok()?),
+            Self::Emulated(counter) => EventReading::Emulated(counter.count()),
+        })
+    }
+}
+
 impl EventReading {
-    pub(crate) fn of_ticks() -> Self {
-        Self::Ticks(clock::ticks())
-    }
-
-    /// `None` if the counter cannot be read, or is stopped.
-    pub(crate) fn of_counter(counter: &Counter) -> Option<Self> {
-        counter.read().ok().map(Self::Counter)
-    }
-
-    pub(crate) fn of_emulated(counter: &EmulatedCounter) -> Self {
-        Self::Emulated(counter.count())
-    }
-
-    pub(crate) fn of_on_cpu(switches: &OffCpu) -> Self {
-        let (ticks, off) = switches.read_with(|| (), || (), || (clock::ticks(), switches.read()));
-        Self::OnCpu(ticks, off)
-    }
-
-    pub(crate) fn of_off_cpu(switches: &OffCpu, kind: OffCpuKind) -> Self {
-        Self::OffCpu(switches.read(), kind)
-    }
-
     /// What the event counted since `before`, an earlier reading of it on this thread.
     pub(crate) fn since(self, before: Self) -> Delta {
         match (before, self) {

@@ -9,11 +9,11 @@ use perfmark_rdpmc::{Attr, Counter, EmulatedCounter, Error, Event, GroupRead, Ha
 
 use crate::compact::sort_by_key;
 use crate::recording::events::{EventId, Events, is_known_of_a_loop};
-use crate::recording::reading::EventReading;
+use crate::recording::reading::{EventReading, ReadMethod, Source};
 use crate::recording::start;
+use crate::settings::EventSpec;
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
-use crate::settings::{EventSpec, OffCpuKind};
 
 /// One event of a thread, and its counter.
 #[derive(Debug)]
@@ -47,42 +47,6 @@ impl Deref for EventSlots {
     fn deref(&self) -> &Self::Target {
         &self.all
     }
-}
-
-/// The source of an event's values.
-#[derive(Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "counters are stored inline for speed, and a thread has one slot of ticks"
-)]
-pub(crate) enum Source {
-    Ticks,
-    /// Ticks, less the thread's time off the CPU.
-    OnCpu(Rc<OffCpu>),
-    /// Ticks between polls. The entry and exit of a poll add them.
-    Suspended,
-    /// All slots of the thread share its context switches.
-    OffCpu {
-        switches: Rc<OffCpu>,
-        kind: OffCpuKind,
-    },
-    Counter {
-        counter: Counter,
-        read_method: ReadMethod,
-    },
-    /// An event that an emulator counts.
-    Emulated(EmulatedCounter),
-}
-
-/// How entry and exit read a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadMethod {
-    /// In user space.
-    User,
-    /// By its own read(2).
-    Kernel,
-    /// By the read(2) of the thread's group.
-    Group,
 }
 
 impl EventSlot {
@@ -160,15 +124,7 @@ impl EventSlot {
 
     /// The event's value now. `None` if it cannot be read.
     pub(crate) fn reading(&self) -> Option<EventReading> {
-        match &self.source {
-            Source::Ticks => Some(EventReading::of_ticks()),
-            Source::OnCpu(switches) => Some(EventReading::of_on_cpu(switches)),
-            // A thread that runs a call's code does not suspend it.
-            Source::Suspended => Some(EventReading::Nothing),
-            Source::Counter { counter, .. } => EventReading::of_counter(counter),
-            Source::OffCpu { switches, kind } => Some(EventReading::of_off_cpu(switches, *kind)),
-            Source::Emulated(counter) => Some(EventReading::of_emulated(counter)),
-        }
+        self.source.reading()
     }
 
     /// Whether the event is read by read(2).

@@ -43,50 +43,34 @@ impl<T> Watch<T> {
 #[derive(Debug)]
 pub(crate) enum SampledThread {}
 
+/// Methods that nobody can call.
+macro_rules! methods {
+    ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            #[inline]
+            pub(crate) fn $name(&self, $(_: $argument),*) $(-> $result)? {
+                match *self {}
+            }
+        )*
+    };
+}
+
 impl SampledThread {
     pub(crate) fn new(_: u64) -> Arc<Self> {
         unreachable!("no call has the number of a sampling")
     }
 
-    pub(crate) fn reuse(&self) {
-        match *self {}
-    }
-
-    pub(crate) fn is_unused(&self) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn add_skipped(&self, _: Shared<dyn Holds>) {
-        match *self {}
-    }
-
-    #[inline]
-    pub(crate) fn moved(&self) -> Option<u64> {
-        match *self {}
-    }
-
-    pub(crate) fn may_be_in_older(&self, _: u64, _: impl FnOnce() -> u64) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn begin_too_deep(&self, _: u64) {
-        match *self {}
-    }
-
-    pub(crate) fn is_around_too_deep(&self, _: u64) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn note(&self, _: u64, _: *const Node) {
-        match *self {}
-    }
-
-    pub(crate) fn replace_noted(&self, _: u64) -> u64 {
-        match *self {}
-    }
-
-    pub(crate) fn paths(&self) -> Option<&Graph> {
-        match *self {}
+    methods! {
+        reuse();
+        is_unused() -> bool;
+        add_skipped(Shared<dyn Holds>);
+        moved() -> Option<u64>;
+        may_be_in_older(u64, impl FnOnce() -> u64) -> bool;
+        begin_too_deep(u64);
+        is_around_too_deep(u64) -> bool;
+        note(u64, *const Node);
+        replace_noted(u64) -> u64;
+        paths() -> Option<&Graph>;
     }
 }
 

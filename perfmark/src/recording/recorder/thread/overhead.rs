@@ -12,7 +12,8 @@ use super::stack::{FRAME_EVENTS, Frame};
 use super::state::Recorder;
 use crate::recording::events::EventId;
 use crate::recording::mark::{CallMode, Mark};
-use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots, ReadMethod};
+use crate::recording::reading::ReadMethod;
+use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 
 /// The most event slots for which the fast path can add overhead to a frame.
 pub(crate) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
