@@ -1,8 +1,8 @@
-//! What a budget saves, and what it does to the order of marks: a parser with marks on all its functions, which takes
-//! turns with the same parser unmarked.
+//! What a budget and `every` save, and what they do to selfs and to the order of marks: a parser with marks on all its
+//! functions, which takes turns with the same parser unmarked.
 //!
 //! ```sh
-//! cargo bench -p benches --bench budget                # about a minute
+//! cargo bench -p benches --bench budget                # about two minutes
 //! cargo bench -p benches --bench budget -- --record    # also writes to records/
 //! ```
 //!
@@ -106,25 +106,29 @@ parser!(marked, #[perfmark::perfmark(time)]);
 #[derive(Clone, Copy, PartialEq)]
 enum Setting {
     Off,
-    Skipped,
+    Every(u32),
     Percent(f64),
     Full,
 }
 
-const SETTINGS: [(&str, Setting); 6] = [
+const SETTINGS: [(&str, Setting); 8] = [
     ("off", Setting::Off),
-    ("all calls skipped", Setting::Skipped),
+    ("all calls skipped", SKIPPED),
+    ("one call in 64", Setting::Every(64)),
+    ("one call in 1,024", Setting::Every(1_024)),
     ("budget 0.5 %", Setting::Percent(0.5)),
     ("budget 2 %", Setting::Percent(2.0)),
     ("budget 10 %", Setting::Percent(10.0)),
     ("all calls measured", Setting::Full),
 ];
 
+const SKIPPED: Setting = Setting::Every(u32::MAX);
+
 impl Setting {
     fn set(self) -> Result<(), Box<dyn std::error::Error>> {
         let filter = match self {
             Self::Off => Filter::default().off("*"),
-            Self::Skipped => Filter::default().every("*", u32::MAX),
+            Self::Every(calls) => Filter::default().every("*", calls),
             Self::Percent(_) | Self::Full => Filter::default(),
         };
         let budget = if let Self::Percent(percent) = self { Some(Budget::percent(percent)?) } else { None };
@@ -132,14 +136,15 @@ impl Setting {
     }
 }
 
-/// The marks with the largest self time, and the share of calls that was measured.
-fn hottest(snapshot: &Snapshot) -> (Vec<&str>, f64) {
+/// The self of each mark in nanoseconds, the largest one first, and the share of calls that was measured.
+fn selfs(snapshot: &Snapshot) -> (Vec<(i64, &str)>, f64) {
     let marks = || snapshot.marks.iter().filter_map(|mark| Some((mark, mark.values.first()?)));
-    let mut by_self: Vec<_> = marks().map(|(mark, values)| (values.self_sum, mark.name.as_str())).collect();
-    by_self.sort_unstable_by(|one, other| other.cmp(one));
+    let own = marks().map(|(mark, values)| (values.self_sum.unwrap_or(0), mark.name.as_str()));
+    let mut own: Vec<_> = own.collect();
+    own.sort_unstable_by(|one, other| other.cmp(one));
     let (measured, calls) =
         marks().fold((0, 0), |(measured, calls), (mark, values)| (measured + values.measured, calls + mark.calls));
-    (by_self.into_iter().map(|(_, name)| name).take(HOTTEST).collect(), measured as f64 / calls as f64)
+    (own, measured as f64 / calls as f64)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -153,31 +158,37 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut ratios = [const { Vec::new() }; SETTINGS.len()];
     let mut recorded = [const { None::<Snapshot> }; SETTINGS.len()];
+    let mut unmarked_ns = [0.0; SETTINGS.len()];
     for _ in 0..ROUNDS {
-        for (((_, setting), ratios), recorded) in SETTINGS.iter().zip(&mut ratios).zip(&mut recorded) {
+        for (n, (_, setting)) in SETTINGS.iter().enumerate() {
             setting.set()?;
             let unmarked = run(|text| unmarked::Parser::value(text));
+            unmarked_ns[n] += unmarked * 1e9;
             run(|text| marked::Parser::value(text));
             let before = snapshot();
-            ratios.push(run(|text| marked::Parser::value(text)) / unmarked);
+            ratios[n].push(run(|text| marked::Parser::value(text)) / unmarked);
             let new = snapshot().since(&before);
-            recorded.get_or_insert_default().merge(&new);
+            recorded[n].get_or_insert_default().merge(&new);
         }
     }
     let recorded = recorded.map(Option::unwrap_or_default);
-    let (truth, _) = hottest(&recorded[SETTINGS.len() - 1]);
+    let (truth, _) = selfs(&recorded[SETTINGS.len() - 1]);
     let mut rows = format!(
-        "| | CPU time to unmarked (quartiles) | calls measured | of the {HOTTEST} hottest |\n|---|---|---|---|\n"
+        "| | CPU time to unmarked (quartiles) | calls measured | selfs to unmarked: sum, lowest | of the {HOTTEST} \
+         hottest |\n|---|---|---|---|---|\n"
     );
-    for (((name, setting), ratios), recorded) in SETTINGS.iter().zip(&ratios).zip(&recorded) {
-        let [median, low, high] = table::spread(ratios).unwrap_or([f64::NAN; 3]);
-        let (names, share) = hottest(recorded);
-        let is_measured = !matches!(setting, Setting::Off | Setting::Skipped);
+    for (n, (name, setting)) in SETTINGS.iter().enumerate() {
+        let [median, low, high] = table::spread(&ratios[n]).unwrap_or([f64::NAN; 3]);
+        let (own, share) = selfs(&recorded[n]);
+        let is_measured = !matches!(*setting, Setting::Off | SKIPPED);
         let rest = if is_measured {
-            let same = truth.iter().filter(|name| names.contains(name)).count();
-            format!("{:.3} % | {same}", share * 100.0)
+            let names = || own.iter().take(HOTTEST).map(|(_, name)| name);
+            let same = truth.iter().take(HOTTEST).filter(|(_, name)| names().any(|other| other == name)).count();
+            let sum = own.iter().map(|(own, _)| own).sum::<i64>() as f64 / unmarked_ns[n];
+            let lowest = own.last().map_or(0.0, |(own, _)| *own as f64 / unmarked_ns[n]);
+            format!("{:.3} % | {sum:.2}, {lowest:.2} | {same}", share * 100.0)
         } else {
-            "- | -".into()
+            "- | - | -".into()
         };
         writeln!(rows, "| {name} | {median:.2} ({low:.2} to {high:.2}) | {rest} |")?;
     }
