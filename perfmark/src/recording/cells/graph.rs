@@ -72,7 +72,7 @@ impl Node {
 
     /// The sums of event `n`, if there is room for them.
     fn sums(&self, n: usize) -> Option<&Sums> {
-        // SAFETY: null, or behind the node, and as long there as it is.
+        // SAFETY: null, or after the node in the same memory, which lives as long as the node.
         self.few.get(n).or_else(|| unsafe { self.more.as_ref() }?.get(n - FEW))
     }
 
