@@ -234,9 +234,9 @@ fn a_mark_costs_what_it_did_in_the_emulator() {
         ("time", alone("time") - bare, 108),
         ("time, parent and child", alone("time parent") - bare_parent, 247),
         ("time, left by `return`", alone("time returned") - bare, 142),
-        ("time, generic", alone("time generic") - bare, 128),
+        ("time, generic", alone("time generic") - bare, 125),
         ("time, fence", alone("time fence") - bare, 119),
-        ("time, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "time") - bare, 168),
+        ("time, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "time") - bare, 166),
         ("an async call of one poll, time", alone("time async") - alone("unmarked async"), 177),
         ("time, a call that is skipped", alone("time skipped") - bare, 20),
         // Five of them are the mark's. The others save registers, which the unmarked function does not need.

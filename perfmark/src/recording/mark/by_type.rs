@@ -70,7 +70,9 @@ impl<K: Copy + Eq + Hash, T> ByType<T, K> {
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<&'static T> {
         let first = self.lists()?[hash(&key) as usize % LISTS].load(Acquire);
-        entries(first).find(|entry| entry.key == key).map(|entry| entry.value)
+        // SAFETY: null, or a leaked entry.
+        let entry = unsafe { first.as_ref() }?;
+        if entry.key == key { Some(entry.value) } else { entry.find_further(key) }
     }
 
     /// All values.
@@ -109,7 +111,14 @@ impl<K: Copy + Eq + Hash, T> ByType<T, K> {
     }
 }
 
-#[inline]
+impl<K: Copy + Eq, T> Entry<K, T> {
+    /// The value of the type, which is not this entry's.
+    #[inline(never)]
+    fn find_further(&self, key: K) -> Option<&'static T> {
+        entries(self.next).find(|entry| entry.key == key).map(|entry| entry.value)
+    }
+}
+
 fn entries<K, T>(first: *const Entry<K, T>) -> impl Iterator<Item = &'static Entry<K, T>> {
     // SAFETY: null, or a leaked entry.
     let deref = |entry: *const Entry<K, T>| unsafe { entry.as_ref::<'static>() };
