@@ -298,7 +298,7 @@ fn a_mark_costs_what_it_did() {
         ("time and cycles", alone(time_and_cycles) - bare, 138),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 140),
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 100),
-        ("two events, generic", alone(by_types) - bare, 172),
+        ("two events, generic", alone(by_types) - bare, 167),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 198),
         ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "two") - bare, 193),
         // An empty function becomes one that saves registers, which takes 3 of the 8.

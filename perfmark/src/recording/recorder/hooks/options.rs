@@ -238,12 +238,27 @@ fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn change_burst(recorder: &HeldRecorder) {
     let (before, bursts) = (Moment::new(recorder), &recorder.bursts);
-    if bursts.is_burst() {
+    let begins = if bursts.is_burst() {
         recorder.change_gap(Bursts::end);
-    } else if !recorder.change_gap(|bursts| bursts.resume(bursts.pause())) {
+        false
+    } else {
+        !recorder.change_gap(|bursts| bursts.resume(bursts.pause()))
+    };
+    if begins {
         bursts.begin(&recorder.random);
-        note_begin_of_burst(recorder);
     }
+    exclude_work(before.as_ref(), recorder, begins);
+    if begins {
+        enter_burst(recorder);
+    }
+}
+
+/// From here on, what is measured belongs to the burst. As in [`leave_burst`], other work is left out before: what the
+/// two readings of a burst contain of their own work is about the same.
+#[inline(never)]
+fn enter_burst(recorder: &HeldRecorder) {
+    let before = Moment::new(recorder);
+    note_begin_of_burst(recorder);
     exclude_work(before.as_ref(), recorder, false);
 }
 

@@ -202,7 +202,8 @@ impl Calibration<'_> {
             suspend_extra: each(&less(&twice, &once), &total, &u64::wrapping_sub),
             early_extra,
             in_early: self.of_set(&early_extra),
-            between_bursts,
+            // A half for its end, and one for the begin of the next one.
+            at_burst_edge: between_bursts.map(|between| between / 2),
         };
         let call_ns = marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
         Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })

@@ -89,8 +89,9 @@ pub(crate) struct ProbeOverhead<T> {
     /// of the set. Zero for times.
     pub(crate) early_extra: [T; EVENT_SLOTS],
     pub(crate) in_early: [T; EVENT_SLOTS],
-    /// What remains in the value of an open call when the work for a burst was left out, for each event of the set.
-    pub(crate) between_bursts: [T; EVENT_SLOTS],
+    /// What remains in the value of an open call when the work at the begin or end of a burst was left out, for each
+    /// event of the set.
+    pub(crate) at_burst_edge: [T; EVENT_SLOTS],
 }
 
 /// What probe overhead depends on. Calibration runs once for each key.
@@ -155,7 +156,7 @@ impl<T> ProbeOverhead<T> {
             &self.suspend_extra,
             &self.early_extra,
             &self.in_early,
-            &self.between_bursts,
+            &self.at_burst_edge,
         ]
     }
 }

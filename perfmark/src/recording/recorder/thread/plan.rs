@@ -316,11 +316,13 @@ impl Plan {
             member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.call_ns));
         }
         for (event, cells) in self.set().events().zip(&self.cells.events) {
+            let in_call = self.set().overhead.in_leaf[event.n].get();
             cells.overhead.set(match &*measured {
                 Some(measured) => Overhead {
-                    in_call: measured.probe.in_leaf[event.n],
+                    in_call,
                     total: self.set().overhead.total[event.slot_index].get(),
-                    noise: measured.noise[event.n],
+                    // What is subtracted may differ from what calibration saw in an empty call.
+                    noise: measured.noise[event.n] + measured.probe.in_leaf[event.n].abs_diff(in_call),
                     is_unknown: false,
                 },
                 None => Overhead { is_unknown: true, ..Overhead::default() },

@@ -82,9 +82,9 @@ impl Moment {
 }
 
 /// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
-/// for those around it, the work is overhead of the innermost. At the end of a burst, the rest of the work for it is
-/// left out, too.
-pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_end_of_burst: bool) {
+/// for those around it, the work is overhead of the innermost. Where a burst begins or ends, the rest of the work for
+/// that is left out, too.
+pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burst_edge: bool) {
     let (Some(Moment(begun)), Some((_, slots))) = (before, recorder.thinning()) else { return };
     let mut work = [0; EVENT_SLOTS];
     for ((work, &[raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
@@ -98,8 +98,8 @@ pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_end_
     let Some(frame) = recorder.stack.innermost() else { return };
     let set = frame.plan().set();
     for event in set.events() {
-        if is_end_of_burst {
-            work[event.slot_index] = work[event.slot_index].wrapping_add(set.overhead.between_bursts[event.n].get());
+        if is_burst_edge {
+            work[event.slot_index] = work[event.slot_index].wrapping_add(set.overhead.at_burst_edge[event.n].get());
         }
         let raw = frame.raw(event.n);
         raw.set(raw.get().wrapping_add(work[event.slot_index]));

@@ -5,8 +5,9 @@
 //! where all of these are measured. Bursts here are those in which all thinned marks take part; calls that are measured
 //! in others, or beside a burst, are a known part of the gaps.
 
-use super::open_calls::visit_open;
+use super::open_calls::{OpenCost, visit_open};
 use crate::recording::cells::EventCells;
+use crate::recording::recorder::thread::thinning::learned::{BurstEdge, Learned};
 use crate::recording::recorder::thread::{FrameRef, Plan, Recorder, SetEvent};
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
@@ -23,10 +24,10 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     let (mut depth, edge) = (0, thinning.learned.begin(&recorder.bursts));
     visit_open(recorder, &mut |frame, costs| {
         frame.begin_burst(burst);
-        edge.note_call(frame.number());
+        let before = note_call(&thinning.learned, edge, frame);
         for cost in costs {
             frame.begin_own(cost.event.n, cost.own);
-            edge.note_cost(cost.event.slot_index, cost.net);
+            note_cost(edge, &cost, before);
         }
         depth += 1;
         depth < DEPTH
@@ -46,16 +47,31 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         let began_in_it = frame.number() > began;
         if noted || began_in_it {
             frame.end_burst(began_in_it);
-            edge.note_call(frame.number());
+            let before = note_call(&thinning.learned, edge, frame);
             for cost in costs {
                 frame.end_own(cost.event.n, cost.own);
-                edge.note_cost(cost.event.slot_index, cost.net);
+                note_cost(edge, &cost, before);
             }
         }
         depth += 1;
         depth < DEPTH || noted
     });
     thinning.learned.learn(slots);
+}
+
+/// Notes an open call in place of one inside it. If any call of its mark will do, returns the frame that has the cost
+/// of calls before it. That is so for an outermost call whose mark is not thinned, if few calls are skipped outside of
+/// such calls.
+fn note_call(learned: &Learned, edge: &BurstEdge, frame: FrameRef) -> Option<FrameRef> {
+    let (plan, below) = (frame.plan(), frame.below());
+    let is_any = below.plan_ptr().is_null() && !plan.is_thinned() && !learned.has_calls_outside();
+    edge.note_call((plan.key(), if is_any { 0 } else { frame.number() }));
+    is_any.then_some(below)
+}
+
+fn note_cost(edge: &BurstEdge, cost: &OpenCost<'_>, before: Option<FrameRef>) {
+    let slot = cost.event.slot_index;
+    edge.note_cost(slot, cost.net.wrapping_add(before.map_or(0, |before| before.inner_cost[slot].get())));
 }
 
 /// The parts of a call's cost in an event without measured calls inside.

@@ -23,8 +23,12 @@ const LONGEST_WARM_UP: u32 = 512;
 const SHORTEST_INSIDE: u32 = 16;
 /// A multiple of the golden ratio. Multiples of it are spread evenly (H. Weyl, 1916).
 const STEP: u32 = 0x9e37_79b9;
-/// After so many bursts in which all thinned marks take part, the next ones are twice as long.
+/// After so many bursts, the next ones are twice as long. Until its block is over, a burst stands for too many calls;
+/// the more bursts there were before, the less that matters.
 const OF_A_LENGTH: u32 = 16;
+/// The same if `every` is at least [`COLD`]. After so long a gap, caches are cold, and short bursts measure badly.
+const OF_A_LENGTH_IF_COLD: u32 = 8;
+const COLD: u32 = 32;
 
 /// Bursts and gaps. The calls of a thread's thinned marks form blocks, and each block has a burst at a random position.
 /// So each call is equally likely to be measured. All zeroes: no mark is thinned.
@@ -220,7 +224,10 @@ impl Bursts {
         let shortest = if is_inside && !self.is_calibrating.get() { SHORTEST_INSIDE } else { 1 };
         let (length, bursts) = (self.length.get().max(shortest), self.of_length.get());
         let bursts = bursts.saturating_add((self.complete.get() != 0).into());
-        let is_longer = bursts >= OF_A_LENGTH && length < LONGEST;
+        // If some thinned marks are rarer, fewer bursts count: those that have all of them.
+        let is_cold = self.every.get() >= COLD && self.every == self.rarest;
+        let enough = if is_cold { OF_A_LENGTH_IF_COLD } else { OF_A_LENGTH };
+        let is_longer = bursts >= enough && length < LONGEST && !self.is_calibrating.get();
         let length = if is_longer { length * 2 } else { length };
         self.length.set(length);
         self.of_length.set(if is_longer { 0 } else { bursts });
@@ -341,17 +348,20 @@ mod tests {
 
     #[test]
     fn one_call_of_each_block_is_measured_and_later_bursts_are_longer() {
-        let (bursts, random) = (Bursts::default(), Cell::new(7));
-        bursts.set_every(5, 5, true);
-        for block in 0..OF_A_LENGTH {
-            let measured = (0..5).filter(|_| records(&bursts, 5, &random)).count();
-            assert_eq!(measured, 1, "block {block}");
+        for (every, of_a_length) in [(5, OF_A_LENGTH), (COLD, OF_A_LENGTH_IF_COLD)] {
+            let (bursts, random) = (Bursts::default(), Cell::new(7));
+            bursts.set_every(every, every, true);
+            for block in 0..of_a_length {
+                let measured = (0..every).filter(|_| records(&bursts, every, &random)).count();
+                assert_eq!(measured, 1, "block {block}");
+            }
+            let calls = 1_000_000 * every;
+            let measured: Vec<bool> = (0..calls).map(|_| records(&bursts, every, &random)).collect();
+            let runs = measured.chunk_by(|one, other| one == other).filter(|run| run[0]);
+            // Two bursts may follow each other.
+            assert!(runs.take(8).all(|run| matches!(run.len(), 2 | 4)));
+            let share = measured.iter().filter(|is_measured| **is_measured).count();
+            assert!((990_000..1_010_000).contains(&share), "{share}");
         }
-        let measured: Vec<bool> = (0..5_000_000).map(|_| records(&bursts, 5, &random)).collect();
-        let runs = measured.chunk_by(|one, other| one == other).filter(|run| run[0]);
-        // Two bursts may follow each other.
-        assert!(runs.take(10).all(|run| matches!(run.len(), 2 | 4)));
-        let share = measured.iter().filter(|is_measured| **is_measured).count();
-        assert!((990_000..1_010_000).contains(&share), "{share}");
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Thinning {
     seen_ns: Cell<u64>,
     /// The CPU time before that, in which earlier time counts less.
     time: Cell<f64>,
-    /// How much more a measured call costs than calibration measured.
+    /// What a measured call costs inside the program.
     pub(crate) learned: Learned,
 }
 
