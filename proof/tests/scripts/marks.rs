@@ -180,10 +180,10 @@ marks! {
     to to_every to_fence to_poll to_poll_every to_poll_fence: time off_cpu;
     tco tco_every tco_fence tco_poll tco_poll_every tco_poll_fence: time cycles off_cpu;
     tcmo tcmo_every tcmo_fence tcmo_poll tcmo_poll_every tcmo_poll_fence: time cycles cache_misses off_cpu;
-    cmo cmo_every cmo_fence cmo_poll cmo_poll_every cmo_poll_fence: cycles cache_misses off_cpu;
+    cmo cmo_every cmo_fence cmo_poll cmo_poll_every cmo_poll_fence: off_cpu cycles cache_misses;
     n n_every n_fence n_poll n_poll_every n_poll_fence: on_cpu;
-    no no_every no_fence no_poll no_poll_every no_poll_fence: on_cpu off_cpu;
-    nc nc_every nc_fence nc_poll nc_poll_every nc_poll_fence: on_cpu cycles;
+    no no_every no_fence no_poll no_poll_every no_poll_fence: off_cpu on_cpu;
+    nc nc_every nc_fence nc_poll nc_poll_every nc_poll_fence: cycles on_cpu;
     tob tob_every tob_fence tob_poll tob_poll_every tob_poll_fence: time off_cpu blocked;
     tobp tobp_every tobp_fence tobp_poll tobp_poll_every tobp_poll_fence: time off_cpu blocked preempted;
     tn tn_every tn_fence tn_poll tn_poll_every tn_poll_fence: time on_cpu;

@@ -143,27 +143,28 @@ impl EventSlots {
     /// left out. If none is available, the result is the slot of `time`.
     ///
     /// `time` comes first, then `on_cpu`, then the counters in the order in which they were opened, then the times off
-    /// the CPU and between polls. So the same events in another order give the same set.
+    /// the CPU and between polls. So the same events in another order give the same set. Events are opened in this
+    /// order, too: the slot of each event of the thread's first set is its index in the set.
     pub(crate) fn slot_indices_for(&mut self, wanted: &[EventSpec], events: &Events) -> Vec<usize> {
-        let is_time = |spec: &&EventSpec| **spec == EventSpec::Time;
-        let (time, counters): (Vec<_>, Vec<_>) = wanted.iter().partition(is_time);
-        let mut set: Vec<usize> =
-            time.into_iter().chain(counters).filter_map(|spec| self.slot_index_for(spec, events)).collect();
+        let rank = |spec: &EventSpec| match spec {
+            EventSpec::Time => 0,
+            EventSpec::OnCpu => 1,
+            EventSpec::Counter(_) | EventSpec::Unknown(_) => 2,
+            EventSpec::OffCpu(_) => 3,
+            EventSpec::Suspended => 4,
+        };
+        let mut wanted: Vec<&EventSpec> = wanted.iter().collect();
+        sort_by_key(&mut wanted, |spec| rank(spec));
+        let mut set: Vec<(u8, usize)> =
+            wanted.into_iter().filter_map(|spec| Some((rank(spec), self.slot_index_for(spec, events)?))).collect();
         if set.is_empty() {
-            set.extend(self.slot_index_for(&EventSpec::Time, events));
+            set.extend(self.slot_index_for(&EventSpec::Time, events).map(|index| (0, index)));
             events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
         }
-        let kind = |slot: &EventSlot| match slot.source {
-            Source::Ticks => 0,
-            Source::OnCpu(_) => 1,
-            Source::Counter { .. } | Source::Emulated(_) => 2,
-            Source::OffCpu { .. } => 3,
-            Source::Suspended => 4,
-        };
-        sort_by_key(&mut set, |&index| (kind(&self[index]), index));
+        sort_by_key(&mut set, |&key| key);
         // Two names can mean the same event.
         set.dedup();
-        set
+        set.into_iter().map(|(_, index)| index).collect()
     }
 
     /// The thread's context switches, if an event needs them.
