@@ -37,24 +37,24 @@ pub(crate) fn wait_until_sampled() {
 /// Repeats `work` until the thread that does it is sampled: its ring is opened by another thread, at any time. No other
 /// thread computes meanwhile.
 pub(crate) fn until_sampled(work: impl Fn()) {
-    let taken = || perfmark::snapshot().samples.iter().map(|samples| samples.taken() + samples.lost).sum::<u64>();
-    let before = taken();
-    while taken() == before {
-        work();
-    }
+    repeat(1, work, || perfmark::snapshot().samples.iter().map(|samples| samples.taken() + samples.lost).sum());
 }
 
 /// Repeats `work` until there are that many more samples in marks: others may be of this function, which takes
 /// snapshots.
 pub(crate) fn until_samples_in_marks(count: u64, work: impl Fn()) {
-    let taken = || {
+    repeat(count, work, || {
         let snapshot = perfmark::snapshot();
         let paths = snapshot.samples.iter().flat_map(|samples| &samples.paths);
         let in_marks = paths.filter(|path| !path.marks.is_empty()).flat_map(|path| &path.stacks);
-        in_marks.map(|stack| stack.samples).sum::<u64>()
-    };
-    let before = taken();
-    while taken() < before + count {
+        in_marks.map(|stack| stack.samples).sum()
+    });
+}
+
+/// Repeats `work` until `taken` is that much more.
+fn repeat(more: u64, work: impl Fn(), taken: impl Fn() -> u64) {
+    let enough = taken() + more;
+    while taken() < enough {
         work();
     }
 }
