@@ -65,6 +65,7 @@ pub fn begin(mark: &'static Mark) -> Begun {
 }
 
 /// Another function, so that skipped calls need not put the entry and the slot into the same register.
+#[cold]
 #[inline(never)]
 fn enter_in_slot(slot: u64) -> Token {
     enter_at(slot)

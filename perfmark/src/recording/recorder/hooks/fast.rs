@@ -196,21 +196,27 @@ pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS
     let looked_up = looks_up_first(N).then(look_up);
     let Some(counted) = read_counts::<N, K, IS_WATCHED>(set, frame) else { return slow::end(plan, frame, recorder) };
     let (cells, open_before, below, overhead) = looked_up.unwrap_or_else(look_up);
-    let special = special::<P>(plan, frame, &recorder);
-    if special != 0 {
-        counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
-        return end_special::<N, IS_LEAF>(plan, frame, recorder, special);
-    }
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
-    // An overflow that the kernel has not handled yet gives a value out of the range of every histogram. A negative
-    // time comes from ticks that ran backwards.
-    if !plan.has_room(&net) || K < N && counted[0].cast_signed() < 0 {
+    // A negative time comes from ticks that ran backwards. An overflow that the kernel has not handled yet gives a
+    // value out of the range of every histogram.
+    let is_negative = K < N && counted[0].cast_signed() < 0;
+    if P::IS_GENERAL {
+        if is_negative {
+            return slow::end(plan, frame, recorder);
+        }
+        let special = frame.skipped_inside(recorder.bursts.gap.position());
+        if special != 0 || !plan.has_room(&net) {
+            counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
+            return end_special::<N, IS_LEAF>(plan, frame, recorder, special);
+        }
+    } else if !plan.has_room(&net) || is_negative {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     reach(&recorder, || reached::name::<P>(if IS_LEAF { "end a leaf" } else { "end" }, [N, K], IS_WATCHED));
     plan.cells.open.store(open_before, Relaxed);
     let inner_cost = pass_to_caller::<P, N>(plan, frame, below, &net, IS_LEAF);
-    add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost);
+    // SAFETY: `Plan::has_room` returned true for these values.
+    unsafe { add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost) };
     if P::IS_GENERAL
         && let Some(node) = frame.graph_node()
     {
@@ -221,17 +227,9 @@ pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS
     recorder.release();
 }
 
-/// What is special about the innermost call of a thread that may have thinned marks; 0 if nothing is: the number of
-/// calls skipped inside it, its flags, and [`PLAN_IS_THINNED`].
-#[inline]
-fn special<P: HookParams>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> u64 {
-    if !P::IS_GENERAL {
-        return 0;
-    }
-    frame.skipped_inside(recorder.bursts.gap.position()) | plan.if_thinned()
-}
-
-/// Continues the end of a call that is special in this way. What the events counted is in the frame's spare words.
+/// Continues the end of a call that is special: calls inside it were skipped, it has flags, its mark is thinned, or its
+/// values are out of its histograms' range. `special` is the number of these calls, with the flags. What the events
+/// counted is in the frame's spare words.
 #[inline(never)]
 fn end_special<const N: usize, const IS_LEAF: bool>(
     plan: &Plan,
@@ -247,15 +245,15 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
         let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot(n)].get());
         counted[n].wrapping_sub(overhead[n].wrapping_add(of_skipped))
     });
+    // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
+    let cells = unsafe { plan.event_cells::<N>() };
     let ends_slowly = special & ENDS_SLOWLY != 0 || skipped != 0 && plan.is_thinned();
-    if ends_slowly || !plan.has_room(&net) || counted.iter().any(|counted| counted.cast_signed() < 0) {
+    if ends_slowly || !(0..N).all(|n| cells[n].values.span().has(net[n])) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     reach(&recorder, || reached::special_name(N, IS_LEAF));
     let (open_before, below) = (frame.open_before.get(), frame.below());
     plan.cells.open.store(open_before, Relaxed);
-    // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
-    let cells = unsafe { plan.event_cells::<N>() };
     let mut inside: [u64; N] = array::from_fn(|n| frame.inner_cost[slot(n)].get());
     let own: [u64; N] = array::from_fn(|n| net[n].wrapping_sub(inside[n]));
     if plan.is_thinned() {
@@ -275,7 +273,7 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     }
     if special & UNRECORDED != 0 {
         add(&plan.cells.skipped, 1);
-        // SAFETY: `Plan::has_room` returned true for these values, so the cells span them.
+        // SAFETY: the cells span these values; otherwise, the call would end on the slow path.
         (0..N).for_each(|n| unsafe { cells[n].values.load(net[n]) });
     } else {
         if skipped != 0 {
@@ -284,7 +282,8 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
             }
             add(&plan.cells.estimated, 1);
         }
-        add_call::<N, false>(open_before, &cells, &net, &inside);
+        // SAFETY: the cells span these values; otherwise, the call would end on the slow path.
+        unsafe { add_call::<N, false>(open_before, &cells, &net, &inside) };
         if let Some(node) = frame.graph_node() {
             let weighted = |costs: &[u64; N]| costs.map(|cost| cost.wrapping_mul(plan.weight()));
             node.add_call();
@@ -393,10 +392,14 @@ fn pass_to_caller<P: HookParams, const N: usize>(
     inner_cost
 }
 
-/// Adds a call to its cells, which have buckets for it. When it began, `open_before` calls of the mark were open.
+/// Adds a call to its cells. When it began, `open_before` calls of the mark were open.
+///
+/// # Safety
+///
+/// The cells span the values `net`.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn add_call<const N: usize, const IS_LEAF: bool>(
+unsafe fn add_call<const N: usize, const IS_LEAF: bool>(
     open_before: u64,
     cells: &[&EventCells; N],
     net: &[u64; N],
@@ -412,7 +415,7 @@ fn add_call<const N: usize, const IS_LEAF: bool>(
             add(&cells[n].inside, inner_cost[n]);
         }
         cells[n].values.add_to_sum(net[n]);
-        // SAFETY: `Plan::has_room` returned true for this value in `end`, so the cells span it.
+        // SAFETY: this function's contract.
         let bucket = unsafe { cells[n].values.bucket(net[n]) };
         if n > 0 { bucket.add() } else { bucket.publish() }
     }

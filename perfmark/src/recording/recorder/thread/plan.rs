@@ -76,9 +76,6 @@ pub(crate) const FAST_EVENTS: usize = CounterSet::MOST;
 
 const _: () = assert!(FAST_EVENTS == FRAME_EVENTS);
 
-/// A bit that the number of skipped calls does not have, and that no frame's flags are.
-pub(crate) const PLAN_IS_THINNED: u64 = 1 << 63;
-
 /// A mark on one thread: its cells, which all threads read, and what entry and exit need, which only this thread uses.
 #[derive(Debug)]
 #[repr(C)]
@@ -92,15 +89,13 @@ pub(crate) struct Plan {
     /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
     event_cells: [Cell<*const EventCells>; FAST_EVENTS],
     /// For each of these events, the range of its histogram after the last call on the slow path. Values in the range
-    /// have a bucket.
+    /// have a bucket. If the mark is thinned, nothing, so that its calls are special at their end.
     spans: [Cell<Span>; FAST_EVENTS],
     pub(crate) cells: MarkCells,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own. Null without a call graph.
     pub(crate) last_nodes: [Cell<*const Node>; 2],
     /// What the filter sets for the mark, if anything.
     variant: Option<&'static Variant>,
-    /// See the method.
-    if_thinned: u64,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
     member: *const Member,
     /// The plan of the calls that are skipped, if samples of them are noted; else null.
@@ -138,7 +133,6 @@ impl Plan {
             last.set(no_node);
         }
         let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
-        let if_thinned = if cells.is_thinned { PLAN_IS_THINNED } else { 0 };
         Self {
             hooks: Cell::new(set.base_hooks()),
             watch: Watch::of(set.sampled(), set.base_hooks()),
@@ -149,7 +143,6 @@ impl Plan {
             cells,
             last_nodes,
             variant,
-            if_thinned,
             member,
             skipped: Cell::new(ptr::null()),
         }
@@ -189,12 +182,6 @@ impl Plan {
     #[inline]
     pub(crate) fn unfenced_hooks(&self) -> BoundHooks<'_> {
         BoundHooks { plan: self, hooks: self.set().unfenced_hooks() }
-    }
-
-    /// [`PLAN_IS_THINNED`] if it is, else 0.
-    #[inline]
-    pub(crate) fn if_thinned(&self) -> u64 {
-        self.if_thinned
     }
 
     /// Whether calls are measured in bursts only.
@@ -290,7 +277,7 @@ impl Plan {
         array::from_fn(|n| unsafe { &*self.event_cells[n].get() })
     }
 
-    /// Whether the histograms of the first `N` events have buckets for these values.
+    /// Whether the histograms of the first `N` events have buckets for these values, and the mark is not thinned.
     #[inline]
     pub(crate) fn has_room<const N: usize>(&self, costs: &[u64; N]) -> bool {
         // Evaluates every term, to avoid a branch for each event.
@@ -299,7 +286,7 @@ impl Plan {
 
     /// Updates the range of event `n`'s histogram.
     pub(crate) fn update_span(&self, n: usize) {
-        if let Some(span) = self.spans.get(n) {
+        if let Some(span) = self.spans.get(n).filter(|_| !self.is_thinned()) {
             span.set(self.cells.events[n].values.span());
         }
     }
