@@ -61,6 +61,7 @@ fn numbers(mark: MarkIndex, totals: &Totals, in_flight: u64) -> Vec<Number> {
     let counts = [
         Number::count("calls", totals.calls),
         Number::count("skipped", totals.skipped),
+        Number::count("estimated", totals.estimated),
         Number::count("unwound", totals.unwound),
         Number::count("cancelled", totals.cancelled),
         Number::count("polls", totals.polls),
@@ -77,6 +78,7 @@ fn recorded(snapshot: &Snapshot, mark: MarkIndex) -> Vec<Number> {
     };
     (totals.calls, totals.skipped, totals.unwound) = (of.calls, of.skipped, of.unwound);
     (totals.cancelled, totals.polls) = (of.cancelled, of.polls);
+    totals.estimated = of.values.first().map_or(0, |values| values.estimated);
     for event in events_of(mark) {
         let values = of.values.iter().find(|values| values.event == EVENTS[event].0).cloned().unwrap_or_default();
         totals.events[event] = Sums {

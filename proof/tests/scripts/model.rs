@@ -111,6 +111,8 @@ pub struct Suspended {
     weight: u64,
     is_skipped: bool,
     is_nested: bool,
+    /// Whether a call inside was skipped.
+    has_skipped: bool,
     costs: Vec<Option<Cost>>,
 }
 
@@ -157,6 +159,8 @@ pub struct Sums {
 pub struct Totals {
     pub calls: u64,
     pub skipped: u64,
+    /// Calls inside which calls were skipped.
+    pub estimated: u64,
     pub unwound: u64,
     pub cancelled: u64,
     pub polls: u64,
@@ -415,7 +419,8 @@ impl Model {
         if open.weight == 0 {
             return self.skip(mark);
         }
-        let call = Suspended { weight: open.weight, is_skipped: false, is_nested: open.is_nested, costs };
+        let Open { weight, is_nested, has_skipped, .. } = open;
+        let call = Suspended { weight, is_skipped: false, is_nested, has_skipped, costs };
         let imputed = self.add(thread, mark, call, exit);
         self.add_inner(thread, imputed);
     }
@@ -424,27 +429,29 @@ impl Model {
     pub fn end_poll(&mut self, thread: usize, mark: MarkIndex, begun: Begun, exit: Exit, call: &mut Option<Suspended>) {
         self.marks.entry(mark).or_default().polls += 1;
         let is_nested = self.threads[thread].open.iter().any(|open| open.mark == mark);
+        let skipped = Suspended { weight: 1, is_skipped: true, is_nested, has_skipped: false, costs: Vec::new() };
         let earlier = call.take();
         let is_only = earlier.is_none();
         let so_far = if begun == Begun::Measured {
             let (open, costs) = self.close(thread, exit);
+            let Open { weight, is_nested, has_skipped, .. } = open;
             match earlier {
                 // It is measured because calls around it require its cost.
-                skipped if open.weight == 0 => {
-                    skipped.unwrap_or(Suspended { weight: 1, is_skipped: true, is_nested, costs: Vec::new() })
-                }
-                None => Suspended { weight: open.weight, is_skipped: false, is_nested: open.is_nested, costs },
+                known if weight == 0 => known.unwrap_or(skipped),
+                None => Suspended { weight, is_skipped: false, is_nested, has_skipped, costs },
                 // Within a budget, the weight may have changed. What the call counts as is then unknown.
-                Some(earlier) if earlier.weight != open.weight => {
-                    Suspended { weight: open.weight, costs: vec![None; costs.len()], ..earlier }
+                Some(earlier) if earlier.weight != weight => {
+                    let has_skipped = has_skipped || earlier.has_skipped;
+                    Suspended { weight, has_skipped, costs: vec![None; costs.len()], ..earlier }
                 }
                 Some(earlier) => {
                     let sum = |(one, other): (Option<Cost>, Option<Cost>)| Some(one?.plus(other?));
-                    Suspended { costs: costs.into_iter().zip(earlier.costs).map(sum).collect(), ..earlier }
+                    let has_skipped = has_skipped || earlier.has_skipped;
+                    Suspended { has_skipped, costs: costs.into_iter().zip(earlier.costs).map(sum).collect(), ..earlier }
                 }
             }
         } else {
-            earlier.unwrap_or(Suspended { weight: 1, is_skipped: true, is_nested, costs: Vec::new() })
+            earlier.unwrap_or(skipped)
         };
         match exit {
             Exit::Pending => {
@@ -464,11 +471,12 @@ impl Model {
 
     /// Adds a call that ends. Returns what is imputed to it.
     fn add(&mut self, thread: usize, mark: MarkIndex, call: Suspended, exit: Exit) -> Costs<(i64, f64)> {
-        let Suspended { weight, is_nested, costs, .. } = call;
+        let Suspended { weight, is_nested, has_skipped, costs, .. } = call;
         let (totals, mut all_imputed) = (self.marks.entry(mark).or_default(), Costs::default());
         let is_unwound = matches!(exit, Exit::Panic(_));
         totals.calls += 1;
         totals.unwound += u64::from(is_unwound);
+        totals.estimated += u64::from(has_skipped && !is_unwound);
         totals.has_nested |= is_nested;
         for (event, cost) in events_of(mark).zip(costs) {
             let sums = &mut totals.events[event];
