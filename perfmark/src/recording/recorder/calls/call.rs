@@ -121,6 +121,18 @@ impl Drop for Begun {
     }
 }
 
+/// A function whose call has this mark, this body and this end.
+macro_rules! empty_call {
+    ($name:ident, $mark:expr, $body:expr, $end:ident) => {
+        #[inline(never)]
+        fn $name() {
+            let begun = begin($mark);
+            $body;
+            $end(begun);
+        }
+    };
+}
+
 /// The items of a module of empty calls, whose marks have these indices. No other code refers to the marks, so
 /// calibration executes the same instructions as the calls of a program.
 macro_rules! empty_calls {
@@ -147,51 +159,16 @@ macro_rules! empty_calls {
             if_thinned: $if_thinned,
         };
 
-        #[inline(never)]
-        fn marked() {
-            let begun = begin(&EMPTY);
-            black_box(());
-            ended(begun);
-        }
-
-        #[inline(never)]
-        fn returned_early() {
-            let begun = begin(&EMPTY);
-            black_box(());
-            drop(begun);
-        }
-
-        #[inline(never)]
-        fn skipped() {
-            let begun = begin(&SKIPPED);
-            black_box(());
-            ended(begun);
-        }
+        empty_call!(marked, &EMPTY, black_box(()), ended);
+        empty_call!(returned_early, &EMPTY, black_box(()), drop);
+        empty_call!(skipped, &SKIPPED, black_box(()), ended);
+        empty_call!(marked_caller, &CALLER, marked(), ended);
+        empty_call!(caller_of_unmarked, &CALLER, unmarked(), ended);
+        empty_call!(caller_of_skipped, &CALLER, skipped(), ended);
 
         #[inline(never)]
         fn unmarked() {
             black_box(());
-        }
-
-        #[inline(never)]
-        fn marked_caller() {
-            let begun = begin(&CALLER);
-            marked();
-            ended(begun);
-        }
-
-        #[inline(never)]
-        fn caller_of_unmarked() {
-            let begun = begin(&CALLER);
-            unmarked();
-            ended(begun);
-        }
-
-        #[inline(never)]
-        fn caller_of_skipped() {
-            let begun = begin(&CALLER);
-            skipped();
-            ended(begun);
         }
 
         #[inline(never)]

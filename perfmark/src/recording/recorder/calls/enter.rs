@@ -8,13 +8,14 @@ use crate::platform::errno::KeepErrno;
 use crate::recording::cells::registry::registry;
 use crate::recording::events::events;
 use crate::recording::mark::Mark;
+use crate::recording::recorder::hooks::reached::reach;
 use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::setup::calibrate;
 use crate::recording::recorder::setup::first_call::first_call;
 use crate::recording::recorder::setup::thread_end;
 use crate::recording::recorder::thread::{
-    Activity, CalibrationCalls, FRAME_EVENTS, FrameRef, HeldRecorder, NEEDS_SETUP, NO_FRAME, Plan, SERIAL, ThreadState,
-    Token, is_skipped, memory::find_plan, own_work, with_thread,
+    Activity, CalibrationCalls, FRAME_EVENTS, FrameRef, HeldRecorder, NEEDS_SETUP, NO_FRAME, PANICKING, Plan, SERIAL,
+    SLOW, ThreadState, Token, is_skipped, memory::find_plan, own_work, with_thread,
 };
 use crate::settings::recording::is_off;
 
@@ -72,12 +73,16 @@ pub(crate) fn set_up_call<'a>(
     })
 }
 
-/// Notes that a panic was in progress when the call that began last did so. Returns the call's new token.
+/// Notes in the frame of the call that began last that a panic is in progress. Returns the call's new token.
 pub(crate) fn note_panic(token: Token) -> Token {
     let Some(recorder) = HeldRecorder::acquire() else { return token };
-    let token = slow::note_panic(&recorder, token);
+    let frame = recorder.stack.innermost();
+    if let Some(frame) = frame {
+        frame.serial.set(frame.serial.get() | PANICKING);
+    }
     recorder.release();
-    token
+    // Frame and token now differ, so the call ends on the slow path.
+    frame.map_or(token, |_| token | SLOW)
 }
 
 /// Ends a call of the mark that was given a frame, and whose body ran to its end.
@@ -89,7 +94,7 @@ pub(crate) fn leave(token: Token, mark: &'static Mark) {
     // without a frame.
     let Some(frame) = (unsafe { recorder.stack.begun_last(token) }) else { return leave_caller(token, mark, recorder) };
     let plan = frame.plan();
-    plan.hooks().end_leaf(frame, recorder);
+    plan.hooks().end(frame, recorder, true);
 }
 
 /// Ends a call of the mark that `return`, `?` or a panic ended, or whose guard is dropped.
@@ -105,9 +110,9 @@ pub(crate) fn leave_early(token: Token, mark: &'static Mark) {
         plan.set().overhead.exclude_early_exit(&frame, &frame.below());
     }
     if recorder.stack.serial.get() == token {
-        plan.hooks().end_leaf(frame, recorder);
+        plan.hooks().end(frame, recorder, true);
     } else {
-        plan.hooks().end(frame, recorder);
+        plan.hooks().end(frame, recorder, false);
     }
 }
 
@@ -121,16 +126,21 @@ fn innermost(recorder: &HeldRecorder, token: Token) -> Option<FrameRef> {
 fn leave_caller(token: Token, mark: &'static Mark, recorder: HeldRecorder) {
     let Some(frame) = innermost(&recorder, token) else { return leave_slow(token, mark, recorder, false) };
     let plan = frame.plan();
-    plan.hooks().end(frame, recorder);
+    plan.hooks().end(frame, recorder, false);
 }
 
 /// Ends a call whose frame is not the innermost, or that has no frame on this thread, or while a panic is in progress.
 #[cold]
 #[inline(never)]
 fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder, panicking: bool) {
-    if !slow::leave(token, recorder, panicking) {
-        leave_elsewhere(token, mark, true);
-    }
+    reach(&recorder, || "end a call by a panic, or one that is not the innermost".into());
+    let Some(frame) = slow::find_frame(&recorder, token) else {
+        recorder.release();
+        return leave_elsewhere(token, mark, true);
+    };
+    let plan = frame.plan();
+    slow::store_counts(plan.set(), frame, &recorder.stack);
+    slow::finish(plan, frame, recorder, panicking);
 }
 
 /// Ends a call that has no frame on this thread. The call is counted if `counts`.

@@ -25,16 +25,6 @@ use crate::recording::start;
 use crate::settings::EventSpec;
 use crate::settings::recording::is_off;
 
-impl EventCost {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            net: self.net.wrapping_add(other.net),
-            inner: self.inner.wrapping_add(other.inner),
-            is_scaled: self.is_scaled || other.is_scaled,
-        }
-    }
-}
-
 /// How a poll ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -294,7 +284,7 @@ fn add_poll<const COUNT: usize>(
                 let overhead = &plan.set().overhead;
                 let is_first = matches!(call, PolledCall::NotBegun);
                 let extra = if is_first { &overhead.first_suspend_extra } else { &overhead.suspend_extra };
-                around.add_overhead_of_first::<COUNT>(extra);
+                around.add_overhead::<COUNT>(extra);
             }
             cells.suspend();
             return call.keep(info, costs, cells);
@@ -332,7 +322,11 @@ fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], ce
         // The index is the same, unless the earlier poll ran on a thread with other events.
         let at_same_index = earlier.get(n).and_then(|packed| packed.cost(event));
         let earlier = at_same_index.or_else(|| earlier.iter().find_map(|packed| packed.cost(event)));
-        *cost = cost.zip(earlier).map(|(cost, earlier)| cost.plus(earlier));
+        *cost = cost.zip(earlier).map(|(cost, earlier)| EventCost {
+            net: cost.net.wrapping_add(earlier.net),
+            inner: cost.inner.wrapping_add(earlier.inner),
+            is_scaled: cost.is_scaled || earlier.is_scaled,
+        });
     }
 }
 
@@ -362,14 +356,13 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
 }
 
 /// Ends a poll whose recorder cannot be acquired, or belongs to another thread. The poll's cost is unknown, so its call
-/// is unmeasured.
+/// is unmeasured. If the call ends, it is counted.
 #[cold]
 #[inline(never)]
 fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     if has_frame(token) {
         leave_elsewhere(token, mark, false);
     }
-    let generation = || Some(own_work(registry)?.ok()?.generation);
     if token != NO_FRAME && !matches!(call, PolledCall::Over) {
         // The call is not counted as suspended at the moment. So `gone` must not subtract it from the suspended calls.
         mark.gone.fetch_sub(1, Relaxed);
@@ -380,21 +373,13 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
             call.set(if is_skipped(token) { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
         }
     }
-    end_unrecorded(mark, call, outcome);
-}
-
-/// Ends a poll on a thread without a recorder. If the call ends, it is counted but not measured.
-#[cold]
-#[inline(never)]
-fn end_unrecorded(mark: &'static Mark, call: &mut PolledCall, outcome: Outcome) {
-    let info = call.info().filter(|_| !is_off());
-    let Some(info) = info else { return *call = PolledCall::Over };
+    let Some(info) = call.info().filter(|_| !is_off()) else { return *call = PolledCall::Over };
     match (outcome, &call) {
         (Outcome::Pending, PolledCall::Skipped(_)) => return,
         (Outcome::Pending, _) => return call.set(PolledCall::unmeasured(info)),
         _ => call.set(PolledCall::Over),
     }
-    if began_in_this_process(info) {
+    if generation() == Some(info.generation) {
         mark.unrecorded.fetch_add(1, Relaxed);
         mark.gone.fetch_add(1, Relaxed);
     }
@@ -412,7 +397,7 @@ pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, call: &mut PolledCall
 #[cold]
 #[inline(never)]
 fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
-    if is_off() || !began_in_this_process(info) {
+    if is_off() || generation() != Some(info.generation) {
         return;
     }
     mark.cancelled.fetch_add(1, Relaxed);
@@ -432,7 +417,7 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     });
 }
 
-/// Whether the call began in this process.
-fn began_in_this_process(info: CallInfo) -> bool {
-    own_work(registry).is_some_and(|registry| registry.is_ok_and(|registry| registry.generation == info.generation))
+/// The generation of this process. `None` if there is no registry, or during perfmark's own work.
+fn generation() -> Option<u8> {
+    Some(own_work(registry)?.ok()?.generation)
 }

@@ -3,7 +3,7 @@
 
 use perfmark_rdpmc::CounterSet;
 
-use super::fast::{self, General, HookParams, SeveralSets, SingleSet};
+use super::fast::{self, GENERAL, SEVERAL_SETS, SINGLE_SET};
 use super::options;
 use super::slow;
 use crate::recording::recorder::thread::{Begin, EventSet, FAST_EVENT_SLOTS, FAST_EVENTS, Hooks, Plan, Recorder};
@@ -15,10 +15,10 @@ pub(crate) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
     let is_general = has_graph || recorder.has_thinned.get();
     let hooks = match (tracks_overhead, is_general) {
         _ if !is_fast(set, slots, tracks_overhead) => None,
-        (true, true) => hooks_of::<General>(set),
-        (true, false) => hooks_of::<SeveralSets>(set),
+        (true, true) => hooks_of::<GENERAL>(set),
+        (true, false) => hooks_of::<SEVERAL_SETS>(set),
         (false, true) => None,
-        (false, false) => hooks_of::<SingleSet>(set),
+        (false, false) => hooks_of::<SINGLE_SET>(set),
     };
     set.is_fast.set(hooks.is_some());
     let hooks = hooks.unwrap_or(slow::HOOKS);
@@ -38,34 +38,33 @@ fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
 }
 
 /// The fast hooks of a set with at most [`FAST_EVENTS`]. `None` if it has off-CPU events only.
-fn hooks_of<P: HookParams>(set: &EventSet) -> Option<Hooks> {
+fn hooks_of<const KIND: u8>(set: &EventSet) -> Option<Hooks> {
     Some(match (set.len() - set.off_cpu_events().len(), set.has_ticks()) {
-        (1, false) => hooks::<P, 1, 1, false>(),
-        (1, true) if set.switches().is_some() => hooks::<P, 1, 0, true>(),
-        (1, true) => hooks::<P, 1, 0, false>(),
-        (2, false) => hooks::<P, 2, 2, false>(),
-        (2, true) => hooks::<P, 2, 1, false>(),
-        (3, false) => hooks::<P, 3, 3, false>(),
-        (3, true) => hooks::<P, 3, 2, false>(),
-        (4, false) => hooks::<P, 4, 4, false>(),
-        (4, true) => hooks::<P, 4, 3, false>(),
+        (1, false) => hooks::<KIND, 1, 1, false>(),
+        (1, true) if set.switches().is_some() => hooks::<KIND, 1, 0, true>(),
+        (1, true) => hooks::<KIND, 1, 0, false>(),
+        (2, false) => hooks::<KIND, 2, 2, false>(),
+        (2, true) => hooks::<KIND, 2, 1, false>(),
+        (3, false) => hooks::<KIND, 3, 3, false>(),
+        (3, true) => hooks::<KIND, 3, 2, false>(),
+        (4, false) => hooks::<KIND, 4, 4, false>(),
+        (4, true) => hooks::<KIND, 4, 3, false>(),
         _ => return None,
     })
 }
 
-fn hooks<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>() -> Hooks {
+fn hooks<const KIND: u8, const N: usize, const K: usize, const IS_WATCHED: bool>() -> Hooks {
     Hooks {
-        begin: fast::begin::<P::Entry, N, K, IS_WATCHED>,
-        end_leaf: fast::end::<P, N, K, IS_WATCHED, true>,
-        end: fast::end::<P, N, K, IS_WATCHED, false>,
-        close: if has_close::<P>() { fast::close::<P, N, K, IS_WATCHED> } else { slow::HOOKS.close },
+        begin: if KIND == GENERAL {
+            fast::begin::<true, N, K, IS_WATCHED>
+        } else {
+            fast::begin::<false, N, K, IS_WATCHED>
+        },
+        end_leaf: fast::end::<KIND, N, K, IS_WATCHED, true>,
+        end: fast::end::<KIND, N, K, IS_WATCHED, false>,
+        // Threads with calls made of polls track overhead. With a call graph, each poll must be added to its node.
+        close: if KIND == SEVERAL_SETS { fast::close::<KIND, N, K, IS_WATCHED> } else { slow::HOOKS.close },
     }
-}
-
-/// Whether polls close on the fast path. Threads with calls made of polls track overhead. With a call graph, each poll
-/// must be added to its node.
-pub(crate) const fn has_close<P: HookParams>() -> bool {
-    !P::IS_SINGLE_SET && !P::IS_GENERAL
 }
 
 /// Binds a plan's hooks: those of its event set, and those for its options.

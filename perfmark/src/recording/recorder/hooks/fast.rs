@@ -2,6 +2,18 @@
 //!
 //! Each function here returns, or calls a function of `slow` as its last step. So the compiler saves no registers for
 //! rare cases.
+//!
+//! Hooks are compiled for the number of events that they read, `N`, of which the last `K` are counters. Off-CPU events
+//! come after these. They are not read: a call ends here only if the thread was not switched, so they counted nothing.
+//! Each switch changes the locks of counters. `IS_WATCHED` hooks, without counters, look at the lock of the page of the
+//! thread's switches.
+//!
+//! Code elsewhere refers to this invariant by name:
+//!
+//! - BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan's first `N` events are
+//!   read. If `K` is `N - 1`, the first one reads ticks. Its event set reads `K` counters together. If it has no
+//!   counters, but an event that depends on context switches, it `IS_WATCHED`. The `KIND` is [`SINGLE_SET`],
+//!   [`SEVERAL_SETS`] or [`GENERAL`]; entries depend only on whether it `IS_GENERAL`.
 #![allow(unsafe_code, reason = "hooks rely on the parameters that they were bound for")]
 
 use std::array;
@@ -19,50 +31,13 @@ use crate::recording::recorder::thread::{
     stack::SKIPPED,
 };
 
-/// What a hook is compiled for, besides the number of events that it reads, `N`, of which the last `K` are counters.
-/// Off-CPU events come after these. They are not read: a call ends here only if the thread was not switched, so they
-/// counted nothing. Each switch changes the locks of counters. `IS_WATCHED` hooks, without counters, look at the lock
-/// of the page of the thread's switches.
-///
-/// BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan's first `N` events are
-/// read. If `K` is `N - 1`, the first one reads ticks. Its event set reads `K` counters together. If it has no
-/// counters, but an event that depends on context switches, it `IS_WATCHED`. Of the constants below, entries use only
-/// `IS_GENERAL`; the others may be false for the plan.
-pub(crate) trait HookParams {
-    /// Whether all marks of the thread share one event set. Then the slot of each event is its index in the set, and
-    /// the number of inner calls gives their overhead. Otherwise the thread tracks overhead, and has at most
-    /// [`FAST_EVENT_SLOTS`] event slots.
-    const IS_SINGLE_SET: bool;
-    /// Whether the thread may have a call graph and thinned marks.
-    const IS_GENERAL: bool;
-    /// The parameters of the entry, which is the same for several.
-    type Entry: HookParams;
-}
-
-/// Marks of a thread that does not track overhead.
-pub(crate) struct SingleSet;
-/// Marks of a thread that tracks overhead.
-pub(crate) struct SeveralSets;
-/// Marks of a thread with a call graph or with thinned marks.
-pub(crate) struct General;
-
-impl HookParams for SingleSet {
-    const IS_SINGLE_SET: bool = true;
-    const IS_GENERAL: bool = false;
-    type Entry = SeveralSets;
-}
-
-impl HookParams for SeveralSets {
-    const IS_SINGLE_SET: bool = false;
-    const IS_GENERAL: bool = false;
-    type Entry = Self;
-}
-
-impl HookParams for General {
-    const IS_SINGLE_SET: bool = false;
-    const IS_GENERAL: bool = true;
-    type Entry = Self;
-}
+/// All marks of the thread share one event set. Then the slot of each event is its index in the set, and the number of
+/// inner calls gives their overhead. The thread does not track overhead.
+pub(crate) const SINGLE_SET: u8 = 0;
+/// The thread tracks overhead, and has at most [`FAST_EVENT_SLOTS`] event slots.
+pub(crate) const SEVERAL_SETS: u8 = 1;
+/// The same, and the thread may have a call graph and thinned marks.
+pub(crate) const GENERAL: u8 = 2;
 
 /// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
 /// a reading wait for it. On arm64, which loads adjacent words by one instruction, registers suffice for two events.
@@ -72,10 +47,10 @@ const fn looks_up_first(events: usize) -> bool {
 
 /// The slot of event `n` of a set.
 #[inline]
-fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
-    let slot = if P::IS_SINGLE_SET { n } else { set.slot_indices[n] };
+fn slot_index<const KIND: u8>(set: &EventSet, n: usize) -> usize {
+    let slot = if KIND == SINGLE_SET { n } else { set.slot_indices[n] };
     // SAFETY: BINDING: with one set, `n` is one of its event slots. Otherwise all slots are below `FAST_EVENT_SLOTS`.
-    unsafe { assert_unchecked(slot < if P::IS_SINGLE_SET { EVENT_SLOTS } else { FAST_EVENT_SLOTS }) };
+    unsafe { assert_unchecked(slot < if KIND == SINGLE_SET { EVENT_SLOTS } else { FAST_EVENT_SLOTS }) };
     slot
 }
 
@@ -84,7 +59,7 @@ fn slot_index<P: HookParams>(set: &EventSet, n: usize) -> usize {
 /// # Safety
 ///
 /// BINDING
-pub(crate) unsafe fn begin<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>(
+pub(crate) unsafe fn begin<const IS_GENERAL: bool, const N: usize, const K: usize, const IS_WATCHED: bool>(
     plan: &Plan,
     recorder: HeldRecorder,
 ) -> Token {
@@ -92,7 +67,7 @@ pub(crate) unsafe fn begin<P: HookParams, const N: usize, const K: usize, const 
     let Some(frame) = stack.next() else { return slow::begin(plan, recorder) };
     let open_before = plan.cells.open.load(Relaxed);
     let token = stack.open(frame, plan, open_before);
-    if P::IS_GENERAL {
+    if IS_GENERAL {
         frame.skipped_before().set(recorder.bursts.gap.position());
         let [last_caller, last] = &plan.last_nodes;
         let caller = frame.below().node.get();
@@ -111,7 +86,7 @@ pub(crate) unsafe fn begin<P: HookParams, const N: usize, const K: usize, const 
     let Some(raw) = (unsafe { read::<K, IS_WATCHED>(set, locks) }) else {
         return slow::begin_again(plan, recorder, frame);
     };
-    reach(&recorder, || reached::name::<P>("begin", [N, K], IS_WATCHED));
+    reach(&recorder, || reached::name("begin", if IS_GENERAL { GENERAL } else { SEVERAL_SETS }, [N, K], IS_WATCHED));
     if K > 0 || IS_WATCHED {
         frame.locks.set(locks);
     }
@@ -163,7 +138,7 @@ fn read_counts<const N: usize, const K: usize, const IS_WATCHED: bool>(
 /// The probe overhead in the values of the innermost call.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn probe_overhead<P: HookParams, const N: usize>(
+fn probe_overhead<const KIND: u8, const N: usize>(
     set: &EventSet,
     frame: FrameRef,
     recorder: &Recorder,
@@ -174,7 +149,7 @@ fn probe_overhead<P: HookParams, const N: usize>(
         return array::from_fn(|n| overhead.in_leaf[n].get());
     }
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
-    array::from_fn(|n| overhead.of_caller(&frame, n, slot_index::<P>(set, n), inner, !P::IS_SINGLE_SET))
+    array::from_fn(|n| overhead.of_caller(&frame, n, slot_index::<KIND>(set, n), inner, KIND != SINGLE_SET))
 }
 
 /// Ends the innermost call, a leaf if `IS_LEAF`. The counters are read first.
@@ -182,7 +157,13 @@ fn probe_overhead<P: HookParams, const N: usize>(
 /// # Safety
 ///
 /// BINDING
-pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool, const IS_LEAF: bool>(
+pub(crate) unsafe fn end<
+    const KIND: u8,
+    const N: usize,
+    const K: usize,
+    const IS_WATCHED: bool,
+    const IS_LEAF: bool,
+>(
     plan: &Plan,
     frame: FrameRef,
     recorder: HeldRecorder,
@@ -191,7 +172,7 @@ pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS
     let look_up = || {
         // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
         let cells = unsafe { plan.event_cells::<N>() };
-        (cells, frame.open_before.get(), frame.below(), probe_overhead::<P, N>(set, frame, &recorder, IS_LEAF))
+        (cells, frame.open_before.get(), frame.below(), probe_overhead::<KIND, N>(set, frame, &recorder, IS_LEAF))
     };
     let looked_up = looks_up_first(N).then(look_up);
     let Some(counted) = read_counts::<N, K, IS_WATCHED>(set, frame) else { return slow::end(plan, frame, recorder) };
@@ -200,7 +181,7 @@ pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS
     // A negative time comes from ticks that ran backwards. An overflow that the kernel has not handled yet gives a
     // value out of the range of every histogram.
     let is_negative = K < N && counted[0].cast_signed() < 0;
-    if P::IS_GENERAL {
+    if KIND == GENERAL {
         if is_negative {
             return slow::end(plan, frame, recorder);
         }
@@ -212,12 +193,12 @@ pub(crate) unsafe fn end<P: HookParams, const N: usize, const K: usize, const IS
     } else if !plan.has_room(&net) || is_negative {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
-    reach(&recorder, || reached::name::<P>(if IS_LEAF { "end a leaf" } else { "end" }, [N, K], IS_WATCHED));
+    reach(&recorder, || reached::name(if IS_LEAF { "end a leaf" } else { "end" }, KIND, [N, K], IS_WATCHED));
     plan.cells.open.store(open_before, Relaxed);
-    let inner_cost = pass_to_caller::<P, N>(plan, frame, below, &net, IS_LEAF);
+    let inner_cost = pass_to_caller::<KIND, N>(plan, frame, below, &net, IS_LEAF);
     // SAFETY: `Plan::has_room` returned true for these values.
     unsafe { add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost) };
-    if P::IS_GENERAL
+    if KIND == GENERAL
         && let Some(node) = frame.graph_node()
     {
         node.add_call();
@@ -238,9 +219,9 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     special: u64,
 ) {
     let (set, skipped) = (plan.set(), special & SKIPPED);
-    let slot = |n: usize| slot_index::<General>(set, n);
+    let slot = |n: usize| slot_index::<GENERAL>(set, n);
     let counted: [u64; N] = array::from_fn(|n| frame.spare(n));
-    let overhead = probe_overhead::<General, N>(set, frame, &recorder, IS_LEAF);
+    let overhead = probe_overhead::<GENERAL, N>(set, frame, &recorder, IS_LEAF);
     let net: [u64; N] = array::from_fn(|n| {
         let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot(n)].get());
         counted[n].wrapping_sub(overhead[n].wrapping_add(of_skipped))
@@ -267,9 +248,9 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
         let costs = |n: usize| if is_in_burst { [own[n], 0] } else { [0, own[n]] };
         frame.pass_thinned_on::<FAST_EVENT_SLOTS, IS_LEAF>((0..N).map(|n| (slot(n), costs(n))));
     }
-    _ = pass_to_caller::<General, N>(plan, frame, below, &net, IS_LEAF);
+    _ = pass_to_caller::<GENERAL, N>(plan, frame, below, &net, IS_LEAF);
     if skipped != 0 {
-        below.add_overhead_of_first::<FAST_EVENT_SLOTS>(&set.overhead.skipped_extra);
+        below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.skipped_extra);
     }
     if special & UNRECORDED != 0 {
         add(&plan.cells.skipped, 1);
@@ -299,30 +280,30 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
 /// # Safety
 ///
 /// BINDING
-pub(crate) unsafe fn close<P: HookParams, const N: usize, const K: usize, const IS_WATCHED: bool>(
+pub(crate) unsafe fn close<const KIND: u8, const N: usize, const K: usize, const IS_WATCHED: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,
 ) -> bool {
     let Some(counted) = read_counts::<N, K, IS_WATCHED>(plan.set(), frame) else { return false };
-    reach(recorder, || reached::name::<P>("close", [N, K], IS_WATCHED));
+    reach(recorder, || reached::name("close", KIND, [N, K], IS_WATCHED));
     counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
-    close_read::<P, N>(plan, frame, recorder)
+    close_read::<KIND, N>(plan, frame, recorder)
 }
 
 /// Continues to close a frame. What the events counted is in its spare words.
 #[inline(never)]
-fn close_read<P: HookParams, const N: usize>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
+fn close_read<const KIND: u8, const N: usize>(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
     let counted: [u64; N] = array::from_fn(|n| frame.spare(n));
     if counted.iter().any(|counted| counted.cast_signed() < 0) {
         return false;
     }
     let (set, below) = (plan.set(), frame.below());
     let is_leaf = InnerCalls::of(&frame, recorder.stack.serial.get()).is_empty();
-    let overhead = probe_overhead::<P, N>(set, frame, recorder, is_leaf);
+    let overhead = probe_overhead::<KIND, N>(set, frame, recorder, is_leaf);
     let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead[n]));
     plan.cells.open.store(frame.open_before.get(), Relaxed);
-    let inner_cost = pass_to_caller::<P, N>(plan, frame, below, &net, is_leaf);
+    let inner_cost = pass_to_caller::<KIND, N>(plan, frame, below, &net, is_leaf);
     for n in 0..N {
         frame.set_poll_cost(n, net[n], inner_cost[n]);
     }
@@ -349,7 +330,7 @@ fn end_out_of_range(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, counte
 /// call's cost without overhead. Returns the cost of the inner calls.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn pass_to_caller<P: HookParams, const N: usize>(
+fn pass_to_caller<const KIND: u8, const N: usize>(
     plan: &Plan,
     frame: FrameRef,
     below: FrameRef,
@@ -358,9 +339,9 @@ fn pass_to_caller<P: HookParams, const N: usize>(
 ) -> [u64; N] {
     let (set, mut inner_cost) = (plan.set(), [0; N]);
     if !is_leaf {
-        inner_cost = array::from_fn(|n| frame.inner_cost[slot_index::<P>(set, n)].get());
+        inner_cost = array::from_fn(|n| frame.inner_cost[slot_index::<KIND>(set, n)].get());
         frame.move_early_to(&below);
-        if P::IS_SINGLE_SET {
+        if KIND == SINGLE_SET {
             // `net` includes the cost of inner calls.
             (0..N).for_each(|n| frame.inner_cost[n].set(0));
             below.inner_callers().set(below.inner_callers().get() + 1 + frame.inner_callers().take());
@@ -371,12 +352,12 @@ fn pass_to_caller<P: HookParams, const N: usize>(
         }
     }
     // All loads come before the first store, so that the compiler can combine them.
-    let sums: [u64; N] = array::from_fn(|n| below.inner_cost[slot_index::<P>(set, n)].get());
+    let sums: [u64; N] = array::from_fn(|n| below.inner_cost[slot_index::<KIND>(set, n)].get());
     for n in 0..N {
-        let cost = if P::IS_SINGLE_SET { net[n] } else { net[n].wrapping_sub(inner_cost[n]) };
-        below.inner_cost[slot_index::<P>(set, n)].set(sums[n].wrapping_add(cost));
+        let cost = if KIND == SINGLE_SET { net[n] } else { net[n].wrapping_sub(inner_cost[n]) };
+        below.inner_cost[slot_index::<KIND>(set, n)].set(sums[n].wrapping_add(cost));
     }
-    if !P::IS_SINGLE_SET {
+    if KIND != SINGLE_SET {
         let overhead = &set.overhead;
         let mut new_sums: [u64; FAST_EVENT_SLOTS] =
             array::from_fn(|n| below.inner_overhead[n].get().wrapping_add(overhead.total[n].get()));

@@ -10,14 +10,15 @@ use super::slow;
 use crate::recording::cells::add;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
-    FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, call_token::SKIPPED,
-    has_frame, thinning::bursts::Bursts,
+    FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, UNRECORDED,
+    call_token::SKIPPED, has_frame, thinning::bursts::Bursts,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst};
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
-const FENCED: Hooks = Hooks { begin: begin_fenced, end_leaf: end_leaf_fenced, end: end_fenced, close: close_fenced };
+const FENCED: Hooks =
+    Hooks { begin: begin_fenced, end_leaf: end_fenced::<true>, end: end_fenced::<false>, close: close_fenced };
 
 fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin with a fence".into());
@@ -27,16 +28,10 @@ fn begin_fenced(plan: &Plan, recorder: HeldRecorder) -> Token {
     token
 }
 
-fn end_leaf_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    reach(&recorder, || "end a leaf with a fence".into());
+fn end_fenced<const IS_LEAF: bool>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    reach(&recorder, || if IS_LEAF { "end a leaf with a fence" } else { "end a caller with a fence" }.into());
     fence();
-    plan.unfenced_hooks().end_leaf(frame, recorder);
-}
-
-fn end_fenced(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    reach(&recorder, || "end a caller with a fence".into());
-    fence();
-    plan.unfenced_hooks().end(frame, recorder);
+    plan.unfenced_hooks().end(frame, recorder, IS_LEAF);
 }
 
 fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
@@ -47,7 +42,7 @@ fn close_fenced(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
 
 /// The hooks of marks whose calls are sampled. Entry and exit first look whether there was a sample.
 pub(crate) const SAMPLED: Hooks =
-    Hooks { begin: begin_sampled, end_leaf: end_leaf_sampled, end: end_sampled, close: close_sampled };
+    Hooks { begin: begin_sampled, end_leaf: end_sampled::<true>, end: end_sampled::<false>, close: close_sampled };
 
 fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
     if plan.watch.has_moved() {
@@ -56,18 +51,11 @@ fn begin_sampled(plan: &Plan, recorder: HeldRecorder) -> Token {
     plan.base_hooks().begin(recorder)
 }
 
-fn end_leaf_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+fn end_sampled<const IS_LEAF: bool>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     if plan.watch.has_moved() {
         return slow::end(plan, frame, recorder);
     }
-    plan.base_hooks().end_leaf(frame, recorder);
-}
-
-fn end_sampled(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    if plan.watch.has_moved() {
-        return slow::end(plan, frame, recorder);
-    }
-    plan.base_hooks().end(frame, recorder);
+    plan.base_hooks().end(frame, recorder, IS_LEAF);
 }
 
 fn close_sampled(plan: &Plan, frame: FrameRef, recorder: &Recorder) -> bool {
@@ -212,7 +200,7 @@ fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Tok
     // Again, because a signal handler may use the recorder meanwhile, and may fork.
     if let Some(recorder) = HeldRecorder::acquire().filter(|_| has_frame(token)) {
         if recorder.stack.innermost() == Some(frame) && frame.number() == token & SERIAL {
-            frame.set_unrecorded();
+            frame.set_flag(UNRECORDED);
             if recorder.graph().is_some() {
                 frame.node.set(frame.below().node.get());
             }

@@ -1,6 +1,5 @@
 //! Which hooks the program executed, for the test of random scripts. Other builds note nothing.
 
-use std::any::type_name;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,11 +8,11 @@ use crate::recording::recorder::thread::Recorder;
 
 pub(crate) static REACHED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// The name of a fast hook (see [`HookParams`](super::fast::HookParams)).
-pub(crate) fn name<P>(hook: &str, [events, counters]: [usize; 2], is_watched: bool) -> String {
-    let params = type_name::<P>().replace("perfmark::recording::recorder::hooks::fast::", "");
+/// The name of a fast hook of this kind (see [`SINGLE_SET`](super::fast::SINGLE_SET)).
+pub(crate) fn name(hook: &str, kind: u8, [events, counters]: [usize; 2], is_watched: bool) -> String {
+    let kind = ["SingleSet", "SeveralSets", "General"][usize::from(kind)];
     let watched = if is_watched { ", watched" } else { "" };
-    format!("{hook}, {params}, {events} events, {counters} counters{watched}")
+    format!("{hook}, {kind}, {events} events, {counters} counters{watched}")
 }
 
 /// The name of the hook that ends special calls of a mark with this many events.

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use super::bind::has_close;
-use super::fast::{General, HookParams, SeveralSets, SingleSet};
+use super::fast::{GENERAL, SEVERAL_SETS, SINGLE_SET};
 use super::reached::{self, REACHED};
 use crate::recording::recorder::thread::{FAST_EVENTS, FrameRef, with_recorder};
 
@@ -29,20 +28,18 @@ const OTHERS: [&str; 14] = [
 /// The names of all hooks.
 #[must_use]
 pub fn all_hooks() -> BTreeSet<String> {
-    fn of<P: HookParams>(hooks: &mut BTreeSet<String>, set: [usize; 2], is_watched: bool) {
-        hooks.insert(reached::name::<P::Entry>("begin", set, is_watched));
-        hooks.extend(["end", "end a leaf"].map(|end| reached::name::<P>(end, set, is_watched)));
-        if has_close::<P>() {
-            hooks.insert(reached::name::<P>("close", set, is_watched));
-        }
-    }
     let mut hooks: BTreeSet<String> = OTHERS.map(str::to_owned).into();
     hooks.extend((1..=FAST_EVENTS).flat_map(|events| [true, false].map(|leaf| reached::special_name(events, leaf))));
     let sets = (1..=FAST_EVENTS).flat_map(|events| [([events, events], false), ([events, events - 1], false)]);
     for (set, is_watched) in sets.chain([([1, 0], true)]) {
-        of::<SingleSet>(&mut hooks, set, is_watched);
-        of::<SeveralSets>(&mut hooks, set, is_watched);
-        of::<General>(&mut hooks, set, is_watched);
+        for kind in [SINGLE_SET, SEVERAL_SETS, GENERAL] {
+            // Entries are the same for a single set and for several.
+            hooks.insert(reached::name("begin", kind.max(SEVERAL_SETS), set, is_watched));
+            hooks.extend(["end", "end a leaf"].map(|end| reached::name(end, kind, set, is_watched)));
+            if kind == SEVERAL_SETS {
+                hooks.insert(reached::name("close", kind, set, is_watched));
+            }
+        }
     }
     hooks
 }

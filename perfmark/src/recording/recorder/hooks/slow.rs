@@ -12,8 +12,8 @@ use crate::recording::cells::{EventCost, Known, add};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
-    EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, PANICKING, Plan, Recorder, SERIAL,
-    SLOW, STACK_FULL, SetEvent, Stack, Token, call_token::SKIPPED,
+    EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, Plan, Recorder, SERIAL, STACK_FULL,
+    SetEvent, Stack, Token, call_token::SKIPPED,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
@@ -81,14 +81,6 @@ pub(crate) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
         last_caller.set(caller);
     }
     frame.node.set(last.get());
-}
-
-/// Notes in the frame of the call that began last that a panic is in progress. Returns the call's new token.
-pub(crate) fn note_panic(recorder: &Recorder, token: Token) -> Token {
-    let Some(frame) = recorder.stack.innermost() else { return token };
-    frame.serial.set(frame.serial.get() | PANICKING);
-    // Frame and token now differ, so the call ends on the slow path.
-    token | SLOW
 }
 
 /// Begins a call when the stack is full. The call is counted but not measured.
@@ -208,17 +200,18 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
+    finish(plan, frame, recorder, false);
+}
+
+/// Removes the innermost frame, which holds what was counted, and leaves the work for that out of the open calls.
+pub(crate) fn finish(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, panicking: bool) {
     let ended = plan.set().emulated_counts();
-    let before = moment_of_slow_end(plan, &recorder);
-    close_call(plan, frame, &recorder, false);
+    // If calls of this plan usually end on the slow path, it is part of the probe overhead.
+    let before = Moment::new(&recorder).filter(|_| plan.set().is_fast.get());
+    close_call(plan, frame, &recorder, panicking);
     exclude_work(before.as_ref(), &recorder, false);
     plan.set().exclude_emulated_since(ended);
     recorder.release();
-}
-
-/// Now, if calls of this plan usually end on the fast path. Otherwise, the slow path is part of the probe overhead.
-fn moment_of_slow_end(plan: &Plan, recorder: &Recorder) -> Option<Moment> {
-    Moment::new(recorder).filter(|_| plan.set().is_fast.get())
 }
 
 /// Ends the innermost call, whose frame already holds what was counted. The thread was not switched in it.
@@ -228,10 +221,7 @@ pub(crate) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) 
     reach(&recorder, || "end out of the range of the histogram".into());
     plan.set().off_cpu_events().for_each(|event| frame.set_counted(event.n, Delta::Exact(0)));
     discard_if_off(plan.set(), frame);
-    let before = moment_of_slow_end(plan, &recorder);
-    close_call(plan, frame, &recorder, false);
-    exclude_work(before.as_ref(), &recorder, false);
-    recorder.release();
+    finish(plan, frame, recorder, false);
 }
 
 /// If recording has ended, makes the call unmeasured: readings and growing histograms take system calls, which are no
@@ -381,7 +371,7 @@ pub(crate) fn close(
         add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
     }
     if skipped > 0 {
-        below.add_overhead(&set.overhead.skipped_extra);
+        below.add_overhead::<EVENT_SLOTS>(&set.overhead.skipped_extra);
     }
     pass_to_caller(plan, frame, recorder, !inner.is_empty(), &thinned);
     recorder.stack.pop(frame);
@@ -398,9 +388,9 @@ fn pass_to_caller(
 ) {
     let (overhead, below, tracks_overhead) = (&plan.set().overhead, frame.below(), recorder.tracks_overhead.get());
     if tracks_overhead {
-        below.add_overhead(&overhead.total);
+        below.add_overhead::<EVENT_SLOTS>(&overhead.total);
         if is_caller {
-            below.add_overhead(&overhead.caller_extra);
+            below.add_overhead::<EVENT_SLOTS>(&overhead.caller_extra);
         }
     } else {
         below.inner_callers().set(below.inner_callers().get() + u64::from(is_caller) + frame.inner_callers().take());
@@ -414,26 +404,6 @@ fn pass_to_caller(
     } else {
         frame.forget_thinned();
     }
-}
-
-/// Ends a call whose frame is not the innermost, or that takes the slow path for another reason. Returns `false`, and
-/// does nothing, if the call has no frame on this thread.
-#[cold]
-#[inline(never)]
-pub(crate) fn leave(token: Token, recorder: HeldRecorder, panicking: bool) -> bool {
-    reach(&recorder, || "end a call by a panic, or one that is not the innermost".into());
-    let found = find_frame(&recorder, token);
-    if let Some(frame) = found {
-        let plan = frame.plan();
-        store_counts(plan.set(), frame, &recorder.stack);
-        let ended = plan.set().emulated_counts();
-        let before = moment_of_slow_end(plan, &recorder);
-        close_call(plan, frame, &recorder, panicking);
-        exclude_work(before.as_ref(), &recorder, false);
-        plan.set().exclude_emulated_since(ended);
-    }
-    recorder.release();
-    found.is_some()
 }
 
 /// Finds the frame with this token and makes it the innermost. Frames above it belong to calls that never ended; they
@@ -462,7 +432,7 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
         stack.pop(frame);
     }
     // So that no token of a removed frame is the number of the call that began last.
-    stack.skip();
+    stack.serial.set(stack.serial.get() + 1);
     switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
     Some(found)
 }
@@ -490,6 +460,6 @@ fn remove_frames_ended_elsewhere(recorder: &Recorder) {
         recorder.end_thinned(plan, frame);
         pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
     };
-    stack.retain(|frame| !state.take(frame.number()), remove, |frame| frame.plan().set().len());
+    stack.retain(|frame| !state.take(frame.number()), remove);
     cells.switched.forget(&mut state);
 }

@@ -112,9 +112,8 @@ pub(crate) fn measure(
     }
     let slots = &*resources.slots;
     let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
-    let marked = [&empty.cells, &caller.cells];
     let measured =
-        Calibration { key, slots, loops, thread, scratch_ptr, scratch, caller, around, marked }.measure(calls);
+        Calibration { key, slots, loops, thread, scratch_ptr, scratch, empty, caller, around }.measure(calls);
     drop(plans);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };
@@ -139,9 +138,9 @@ struct Calibration<'a> {
     thread: &'a ThreadState,
     scratch_ptr: NonNull<Recorder>,
     scratch: &'a Recorder,
+    empty: &'a Plan,
     caller: &'a Plan,
     around: &'a Plan,
-    marked: [&'a MarkCells; 2],
 }
 
 impl Calibration<'_> {
@@ -149,10 +148,10 @@ impl Calibration<'_> {
         let slots = self.slots;
         // The first calls run with cold caches and grow histograms.
         self.run_calls(&|| run(calls.marked_caller));
-        let most = self.nine_of_ten(calls.empty_mark, calls.marked);
+        let most = self.nine_of_ten(self.empty, calls.marked);
         // The mean over consecutive calls, not of single calls. A single call costs more, and functions of a few
         // nanoseconds would lose some of their own cost.
-        let in_leaf = self.means(calls.empty_mark, calls.marked)?;
+        let in_leaf = self.means(self.empty, calls.marked)?;
         let loops = [
             calls.unmarked,
             calls.marked,
@@ -184,8 +183,8 @@ impl Calibration<'_> {
         for (&slot, &in_leaf) in self.key.set.iter().zip(&in_leaf) {
             early_extra[slot] = early_extra[slot].min(in_leaf);
         }
-        let callers = self.means(calls.caller_mark, calls.marked_caller)?;
-        let callers_of_unmarked = self.means(calls.caller_mark, calls.marked_caller_of_unmarked)?;
+        let callers = self.means(self.caller, calls.marked_caller)?;
+        let callers_of_unmarked = self.means(self.caller, calls.marked_caller_of_unmarked)?;
         // The value of a caller includes the inner call: its body and its probe.
         let inner = each(&less(&callers_of_unmarked, &in_leaf), &self.of_set(&total), &|body, probe| body + probe);
         let own_around = |is_between| self.least_own_around(calls.skipped, is_between);
@@ -258,16 +257,10 @@ impl Calibration<'_> {
                     false
                 });
                 recorder.change_gap(|bursts| bursts.calibrate(false));
-                self.caller.base_hooks().end(frame, recorder);
+                self.caller.base_hooks().end(frame, recorder, false);
             }
         });
         own.into_inner()
-    }
-
-    /// The number of the mark's calls in which event `n` of the set was counted, and the sum of their values.
-    fn count_and_sum(&self, mark: &Mark, n: usize) -> (u64, u64) {
-        let cells = self.marked.iter().find(|cells| ptr::eq(cells.mark, mark));
-        cells.map_or((0, 0), |cells| cells.so_far(n))
     }
 
     /// The numbers of the set's slots, for each event of the set.
@@ -283,25 +276,25 @@ impl Calibration<'_> {
         self.key.set.get(n).is_some_and(|&slot| self.slots[slot].is_off_cpu())
     }
 
-    /// In how many calls of the mark each event of the set is counted in `calls`, and the sum of their values.
-    fn counted(&self, mark: &Mark, calls: &dyn Fn()) -> [(u64, u64); EVENT_SLOTS] {
+    /// In how many calls with this plan each event of the set is counted in `calls`, and the sum of their values.
+    fn counted(&self, plan: &Plan, calls: &dyn Fn()) -> [(u64, u64); EVENT_SLOTS] {
         let events = self.key.set.len();
         let (mut before, mut counted) = ([(0, 0); EVENT_SLOTS], [(0, 0); EVENT_SLOTS]);
-        (0..events).for_each(|n| before[n] = self.count_and_sum(mark, n));
+        (0..events).for_each(|n| before[n] = plan.cells.so_far(n));
         self.run_calls(calls);
         for n in 0..events {
-            let (count, sum) = self.count_and_sum(mark, n);
+            let (count, sum) = plan.cells.so_far(n);
             let sum = if self.is_off_cpu(n) { 0 } else { sum.wrapping_sub(before[n].1) };
             counted[n] = (count - before[n].0, sum);
         }
         counted
     }
 
-    /// The value, for each event of the set, that nine of ten single calls of `call` do not exceed. It has this mark.
-    fn nine_of_ten(&self, mark: &Mark, call: fn()) -> Numbers {
+    /// The value, for each event of the set, that nine of ten single calls of `call` do not exceed. It has this plan.
+    fn nine_of_ten(&self, plan: &Plan, call: fn()) -> Numbers {
         let mut samples: [_; EVENT_SLOTS] = array::from_fn(|_| Vec::with_capacity(SAMPLES));
         for _ in 0..SAMPLES {
-            let counted = self.counted(mark, &|| black_box(call)());
+            let counted = self.counted(plan, &|| black_box(call)());
             // Leaves out a call that was not counted.
             let known = samples.iter_mut().zip(counted).filter(|(_, (count, _))| *count > 0);
             known.for_each(|(samples, (_, value))| samples.push(value));
@@ -314,12 +307,12 @@ impl Calibration<'_> {
         numbers
     }
 
-    /// The mean value of a call of `call`, which has this mark, for each event of the set. It is the least of several
+    /// The mean value of a call of `call`, which has this plan, for each event of the set. It is the least of several
     /// loops, as in [`in_loops`](Self::in_loops). `None` if an event was counted completely in no loop.
-    fn means(&self, mark: &Mark, call: fn()) -> Option<Numbers> {
+    fn means(&self, plan: &Plan, call: fn()) -> Option<Numbers> {
         let mut least = [u64::MAX; EVENT_SLOTS];
         for _ in 0..self.loops {
-            for (least, (count, sum)) in least.iter_mut().zip(self.counted(mark, &|| run(call))) {
+            for (least, (count, sum)) in least.iter_mut().zip(self.counted(plan, &|| run(call))) {
                 if count == u64::from(CALLS) {
                     *least = (*least).min(in_one_call(sum));
                 }

@@ -294,7 +294,7 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
     RESOURCES.set(Box::into_raw(resources));
     // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
     unsafe {
-        thread.set_recorder(recorder_ptr);
+        thread.replace_recorder(recorder_ptr.as_ptr());
         thread_end::call_at_end(end_of_thread, recorder_ptr.as_ptr().cast());
     }
     Ok(recorder_ptr)

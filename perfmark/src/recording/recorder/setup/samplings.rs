@@ -7,6 +7,7 @@ use std::sync::Arc as Shared;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
+use crate::recording::recorder::event_slots::EventSlots;
 use crate::recording::recorder::hooks::look::look_now;
 use crate::recording::recorder::hooks::options::skipped_hooks;
 use crate::recording::recorder::thread::{EventSet, Plan, Recorder};
@@ -93,8 +94,11 @@ impl SkippedCalls {
     /// Of a mark that has this event set. `None` if its calls are not sampled.
     pub(crate) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
         let sampled = set.sampled()?;
-        // SAFETY: BINDING: these hooks suit all plans.
-        let no_events = Box::new(unsafe { set.without_events(skipped_hooks(set.mode.is_polled)) });
+        let (slots, hooks) = (EventSlots::default(), skipped_hooks(set.mode.is_polled));
+        // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
+        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, hooks) });
+        // SAFETY: it is about this thread. It lives as long as `set`, and so as long as calls are skipped.
+        unsafe { no_events.sample(sampled) };
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
         let plan = Shared::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
@@ -102,11 +106,9 @@ impl SkippedCalls {
         Some(Self { plan, _no_events: no_events })
     }
 
-    /// Whether it is of the plan's mark and sampling.
+    /// Whether it is of the plan's mark and mode. The mode has the sampling.
     fn is_of(&self, plan: &Plan) -> bool {
-        let (of, other) = (plan.set(), self.plan.set());
-        ptr::eq(plan.cells.mark, self.plan.cells.mark)
-            && (of.mode, of.sampled_ptr()) == (other.mode, other.sampled_ptr())
+        ptr::eq(plan.cells.mark, self.plan.cells.mark) && plan.set().mode == self.plan.set().mode
     }
 
     /// Lets calls that the plan skips have frames.

@@ -111,18 +111,6 @@ impl EventSet {
         set
     }
 
-    /// A set of no event, whose calls are sampled as those of this set.
-    ///
-    /// # Safety
-    ///
-    /// BINDING holds for the hooks and all plans with the new set.
-    pub(crate) unsafe fn without_events(&self, hooks: Hooks) -> Self {
-        // SAFETY: there is no slot, and this function's contract.
-        let set = unsafe { Self::new(&[], &EventSlots::default(), self.mode, self.calibration_calls, hooks) };
-        set.sampled.set(self.sampled.get());
-        set
-    }
-
     /// Binds hooks: those of marks without options, and the same or those that first look for samples.
     ///
     /// # Safety
@@ -152,10 +140,6 @@ impl EventSet {
     /// It is about this thread, and lives as long as the set.
     pub(crate) unsafe fn sample(&self, sampled: *const SampledThread) {
         self.sampled.set(sampled);
-    }
-
-    pub(crate) fn sampled_ptr(&self) -> *const SampledThread {
-        self.sampled.get()
     }
 
     /// Where samples of calls are noted, if they are.
@@ -254,7 +238,7 @@ impl EventSet {
         }
         let is_known = locks == self.counters.locks();
         for (n, event) in (usize::from(self.has_ticks)..FRAME_EVENTS).enumerate() {
-            frame.set_lock(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
+            frame.set_spare(event, if is_known { self.counters.lock(n) } else { Region::NOT_BEGUN });
         }
         if self.of_switches.is_some() {
             self.begin_off_cpu(frame);

@@ -3,10 +3,12 @@
 //! A probe has two kinds of overhead. A part of it is in the call's own value, because it runs between the two readings
 //! of the counters: `in_leaf`, `in_caller`, `in_early`. All of it is in the values of the calls around: the other
 //! fields. They are separate for each event slot of the thread, because other marks may count other events.
+#![allow(unsafe_code, reason = "all cells are written at once")]
 
 use std::array;
 use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
+use std::ptr;
 
 use super::stack::{FRAME_EVENTS, Frame};
 use super::state::Recorder;
@@ -143,31 +145,13 @@ impl InnerCalls {
     }
 }
 
-impl<T> ProbeOverhead<T> {
-    fn all(&self) -> [&[T; EVENT_SLOTS]; 11] {
-        [
-            &self.in_leaf,
-            &self.in_caller,
-            &self.total,
-            &self.caller_extra,
-            &self.skipped,
-            &self.skipped_extra,
-            &self.first_suspend_extra,
-            &self.suspend_extra,
-            &self.early_extra,
-            &self.in_early,
-            &self.at_burst_edge,
-        ]
-    }
-}
-
 /// As entry and exit look it up.
 impl ProbeOverhead<Cell<u64>> {
     /// Sets the overhead to what was measured.
     pub(crate) fn set(&self, measured: &ProbeOverhead<u64>) {
-        for (cells, values) in self.all().into_iter().zip(measured.all()) {
-            cells.iter().zip(values).for_each(|(cell, &value)| cell.set(value));
-        }
+        // SAFETY: both types are `repr(C)`, and a cell has the layout of its value, so they have the same layout. Every
+        // byte is in a cell, to which there are shared references only, and which this thread alone uses.
+        unsafe { ptr::from_ref(self).cast_mut().cast::<ProbeOverhead<u64>>().write(*measured) };
     }
 
     /// The overhead in a call's value for event `n` of the set, which is in this slot. It is the overhead of the call's

@@ -53,15 +53,10 @@ impl BoundHooks<'_> {
     }
 
     #[inline]
-    pub(crate) fn end_leaf(self, frame: FrameRef, recorder: HeldRecorder) {
+    pub(crate) fn end(self, frame: FrameRef, recorder: HeldRecorder, is_leaf: bool) {
+        let end = if is_leaf { self.hooks.end_leaf } else { self.hooks.end };
         // SAFETY: BINDING: whoever binds hooks guarantees it.
-        unsafe { (self.hooks.end_leaf)(self.plan, frame, recorder) }
-    }
-
-    #[inline]
-    pub(crate) fn end(self, frame: FrameRef, recorder: HeldRecorder) {
-        // SAFETY: BINDING: whoever binds hooks guarantees it.
-        unsafe { (self.hooks.end)(self.plan, frame, recorder) }
+        unsafe { end(self.plan, frame, recorder) }
     }
 
     #[inline]
@@ -125,23 +120,17 @@ impl Plan {
         variant: Option<&'static Variant>,
         member: *const Member,
     ) -> Self {
-        let event_cells = [const { Cell::new(ptr::null()) }; FAST_EVENTS];
         // Without a call graph, all nodes are null, so the last one is always the right one.
         let no_node = if settings().has_call_graph { ptr::dangling() } else { ptr::null() };
-        let last_nodes = [const { Cell::new(ptr::null()) }; 2];
-        for last in &last_nodes {
-            last.set(no_node);
-        }
-        let spans = [const { Cell::new(Span::NOTHING) }; FAST_EVENTS];
         Self {
             hooks: Cell::new(set.base_hooks()),
             watch: Watch::of(set.sampled(), set.base_hooks()),
             begin_measured: Cell::new(set.base_hooks().begin),
             set,
-            event_cells,
-            spans,
+            event_cells: [const { Cell::new(ptr::null()) }; FAST_EVENTS],
+            spans: [const { Cell::new(Span::NOTHING) }; FAST_EVENTS],
             cells,
-            last_nodes,
+            last_nodes: array::from_fn(|_| Cell::new(no_node)),
             variant,
             member,
             skipped: Cell::new(ptr::null()),

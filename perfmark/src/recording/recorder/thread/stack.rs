@@ -157,7 +157,7 @@ impl FrameRef {
     /// The frame below this one: of a call, or the sentinel.
     #[inline]
     pub(crate) fn below(self) -> Self {
-        // SAFETY: `Stack::open` and `Stack::close_gaps` store the address of a frame there.
+        // SAFETY: `Stack::open` and `Stack::retain` store the address of a frame there.
         Self(unsafe { NonNull::new_unchecked(self.below.get().cast_mut()) })
     }
 
@@ -382,8 +382,9 @@ impl Frame {
         (self.skipped_before().get().wrapping_add(UNRECORDED / 2) & !SKIPPED).wrapping_neg()
     }
 
+    /// Sets a flag: [`UNRECORDED`], [`THINNED_INSIDE`] or [`SPLIT`].
     #[inline]
-    fn set_flag(&self, flag: u64) {
+    pub(crate) fn set_flag(&self, flag: u64) {
         let missing = flag & !self.flags();
         self.skipped_before().set(self.skipped_before().get().wrapping_sub(missing));
     }
@@ -416,12 +417,7 @@ impl Frame {
         self.flags() & UNRECORDED != 0
     }
 
-    /// Leaves the call out of all cells.
-    pub(crate) fn set_unrecorded(&self) {
-        self.set_flag(UNRECORDED);
-    }
-
-    /// Stores a number for event `n`, in a frame without [`LOCKS_SPLIT`].
+    /// Stores a number for event `n`: in a frame with [`LOCKS_SPLIT`], the lock of the event's counter page at entry.
     #[inline]
     pub(crate) fn set_spare(&self, n: usize, number: u64) {
         self.aux[n].set(number);
@@ -431,11 +427,6 @@ impl Frame {
     #[inline]
     pub(crate) fn spare(&self, n: usize) -> u64 {
         self.aux[n].get()
-    }
-
-    /// Stores the lock of event `n`'s counter page at entry, in a frame with [`LOCKS_SPLIT`].
-    pub(crate) fn set_lock(&self, n: usize, lock: u64) {
-        self.aux[n].set(lock);
     }
 
     /// Stores what a poll cost in event `n`, when its frame is removed, in place of its entry state: without probe
@@ -459,26 +450,12 @@ impl Frame {
         sum.set(sum.get().wrapping_add(cost));
     }
 
-    /// Adds the probe overhead of an inner call in every slot.
-    #[inline]
-    pub(crate) fn add_overhead(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
-        self.add_overhead_of_first::<EVENT_SLOTS>(overhead);
-    }
-
     /// Adds the probe overhead of an inner call in the first `COUNT` slots.
     #[inline]
-    pub(crate) fn add_overhead_of_first<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
+    pub(crate) fn add_overhead<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
         for (sum, cost) in self.inner_overhead.iter().zip(overhead).take(COUNT) {
             sum.set(sum.get().wrapping_add(cost.get()));
         }
-    }
-
-    /// Moves `inner_overhead` and `inner_early` to the frame below when this call ends, to keep ZEROES. It leaves
-    /// `inner_cost`, which must go there together with this call's own cost.
-    #[inline]
-    pub(crate) fn move_overhead_to(&self, below: &Self) {
-        move_sums(&self.inner_overhead, &below.inner_overhead);
-        self.move_early_to(below);
     }
 
     /// Moves `inner_early` to the frame below when this call ends.
@@ -491,7 +468,8 @@ impl Frame {
     #[inline]
     pub(crate) fn move_all_to(&self, below: &Self) {
         move_sums(&self.inner_cost, &below.inner_cost);
-        self.move_overhead_to(below);
+        move_sums(&self.inner_overhead, &below.inner_overhead);
+        self.move_early_to(below);
     }
 }
 
@@ -520,11 +498,6 @@ impl Stack {
     /// Removes all frames without recording their calls.
     pub(crate) fn clear(&self) {
         self.top.set(self.bottom.get());
-    }
-
-    /// Leaves out a serial number.
-    pub(crate) fn skip(&self) {
-        self.serial.set(self.serial.get() + 1);
     }
 
     /// The innermost call's frame, or the sentinel. `None` if the stack is not set up.
@@ -601,13 +574,8 @@ impl Stack {
     }
 
     /// Removes the frames for which `is_kept` returns `false`, wherever they are on the stack. Before that, it calls
-    /// `remove` with the frame. `events` returns the number of a frame's events.
-    pub(crate) fn retain(
-        &self,
-        mut is_kept: impl FnMut(FrameRef) -> bool,
-        remove: impl Fn(FrameRef),
-        events: impl Fn(FrameRef) -> usize,
-    ) {
+    /// `remove` with the frame.
+    pub(crate) fn retain(&self, mut is_kept: impl FnMut(FrameRef) -> bool, remove: impl Fn(FrameRef)) {
         let mut above: Option<FrameRef> = None;
         for frame in self.iter() {
             if is_kept(frame) {
@@ -616,21 +584,17 @@ impl Stack {
             }
             let below = frame.below();
             remove(frame);
-            // Its blocks are not reused before `close_gaps` moves the frames above it.
+            // Its blocks are not reused before the frames above it are moved.
             match above {
                 Some(above) => above.below.set(below.0.as_ptr()),
                 None => self.pop_to(below),
             }
         }
-        self.close_gaps(events);
-    }
-
-    /// Moves frames down into the gaps that `retain` left.
-    fn close_gaps(&self, events: impl Fn(FrameRef) -> usize) {
+        // Moves frames down into the gaps.
         let mut bottom = self.reverse_above(None);
         self.clear();
         while let (Some(frame @ FrameRef(from)), Some(FrameRef(top))) = (bottom, self.top()) {
-            let extra_blocks = extra_blocks(events(frame));
+            let extra_blocks = extra_blocks(frame.plan().set().len());
             // SAFETY: FRAMES: source and destination are blocks of this stack. Each block of the destination belongs to
             // the frame that moves, or to no open call.
             unsafe {

@@ -173,8 +173,7 @@ impl HeldRecorder {
     /// Acquires the recorder. `None` if there is none, or if entry or exit code or perfmark's own work holds it.
     #[inline]
     pub(crate) fn acquire() -> Option<Self> {
-        let (tls, recorder) = lookup()?;
-        Some(Self::new(tls, recorder))
+        Self::acquire_if(|_| Some(())).map(|(recorder, ())| recorder)
     }
 
     #[inline]
@@ -187,7 +186,8 @@ impl HeldRecorder {
     /// Acquires the recorder if `look` finds something in it.
     #[inline]
     pub(crate) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
-        let (tls, recorder) = lookup()?;
+        let tls = TlsPointer::get();
+        let recorder = NonNull::new(tls.load().cast_mut())?;
         let found = look(recorder)?;
         Some((Self::new(tls, recorder), found))
     }
@@ -201,13 +201,6 @@ impl HeldRecorder {
         compiler_fence(SeqCst);
         self.tls.store(self.recorder.as_ptr());
     }
-}
-
-/// This thread's pointer, and the recorder that it refers to.
-#[inline]
-fn lookup() -> Option<(TlsPointer, NonNull<Recorder>)> {
-    let tls = TlsPointer::get();
-    Some((tls, NonNull::new(tls.load().cast_mut())?))
 }
 
 /// What the thread does at the moment, as far as marks are concerned.
@@ -257,18 +250,8 @@ impl ThreadState {
 
     /// The thread's recorder, if there is one.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
-        // SAFETY: RECORDER: `set_recorder` and `with_calibration_recorder` require it.
+        // SAFETY: RECORDER: `replace_recorder` requires it.
         self.recorder_ptr().map(|recorder| unsafe { recorder.as_ref() })
-    }
-
-    /// Makes this the thread's recorder, which calls can then acquire.
-    ///
-    /// # Safety
-    ///
-    /// RECORDER and CELLS hold for `recorder`.
-    pub(crate) unsafe fn set_recorder(&self, recorder: NonNull<Recorder>) {
-        // SAFETY: this function's contract.
-        unsafe { self.replace_recorder(recorder.as_ptr()) };
     }
 
     /// Leaves the thread without a recorder.
@@ -283,7 +266,7 @@ impl ThreadState {
     /// # Safety
     ///
     /// Null, or RECORDER and CELLS hold for `recorder`.
-    unsafe fn replace_recorder(&self, recorder: *const Recorder) -> *const Recorder {
+    pub(crate) unsafe fn replace_recorder(&self, recorder: *const Recorder) -> *const Recorder {
         // SAFETY: RECORDER: it is mapped as long as it is the thread's recorder.
         unsafe { entry::set_counts(NonNull::new(recorder.cast_mut()).map_or(ptr::null(), |of| counts(of))) };
         self.recorder.replace(recorder)

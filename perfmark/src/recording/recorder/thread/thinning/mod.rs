@@ -49,7 +49,7 @@ pub(crate) const UNKNOWN_NS: f64 = 100.0;
 const UNCACHED: f64 = 4.0;
 
 /// A thread's marks that may be thinned.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Thinning {
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
     members: RefCell<Vec<Box<Member>>>,
@@ -96,16 +96,7 @@ pub(crate) struct Member {
 
 impl Thinning {
     pub(crate) fn new() -> Self {
-        Self {
-            members: RefCell::default(),
-            every: Cell::new(1),
-            range: Cell::new(None),
-            next_adaptation: Cell::new(MEASURED_BETWEEN.into()),
-            skipped: Cell::new(0),
-            seen_ns: Cell::new(0),
-            time: Cell::new(0.0),
-            learned: Learned::default(),
-        }
+        Self { every: Cell::new(1), next_adaptation: Cell::new(MEASURED_BETWEEN.into()), ..Self::default() }
     }
 
     /// The mark, which has this slot, and of which one call in `every` is measured; it is within a budget if that is 0.
