@@ -139,6 +139,20 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+/// Implements what errors need that consist of a message.
+#[cfg(feature = "std")]
+macro_rules! message_error {
+    ($error:ident) => {
+        impl std::fmt::Display for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl std::error::Error for $error {}
+    };
+}
+
 #[cfg(feature = "std")]
 mod compact;
 #[cfg(feature = "std")]

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use perfmark_rdpmc::{EmulatedCounter, Hardware, clock};
 
 use super::cells::graph;
-use super::cells::histogram::{ScaledEdges, shown};
+use super::cells::histogram::{scaled_edges, shown};
 use super::cells::registry::{Merged, Registry, registry};
 use super::cells::{EventTotals, Owner, Totals};
 use super::events::{Entry, EventId, events, unreliable};
@@ -155,7 +155,7 @@ fn all_threads() -> Vec<OfThread> {
     let one = |(owner, merged): (Option<Owner>, Merged)| {
         let called = mark::called().filter_map(|mark| Some((mark, merged.totals(mark)?)));
         let of = |(mark, totals): (&'static Mark, &Totals)| {
-            (mark.index(), mark_values(mark, mark.full_path(), totals, &events, &units, OutsideCells::default()))
+            (mark.index(), mark_values(mark, mark.full_path(), totals, &events, &units, [0; 4]))
         };
         // A thread may have taken over the cells of an ended thread, with marks that only that one called.
         let was_called = |(_, mark): &(u32, snapshot::Mark)| mark.calls + mark.in_flight + mark.polls > 0;
@@ -169,7 +169,7 @@ struct Units {
     /// Nanoseconds per tick.
     nanoseconds: f64,
     /// The buckets of ticks in nanoseconds, computed at the first use.
-    edges: OnceCell<ScaledEdges>,
+    edges: OnceCell<Vec<u64>>,
 }
 
 impl Units {
@@ -189,8 +189,8 @@ impl Units {
         is_in_ticks(&event.spec).then_some(self.nanoseconds)
     }
 
-    fn edges(&self) -> &ScaledEdges {
-        self.edges.get_or_init(|| ScaledEdges::new(self.nanoseconds))
+    fn edges(&self) -> &[u64] {
+        self.edges.get_or_init(|| scaled_edges(self.nanoseconds))
     }
 }
 
@@ -238,7 +238,8 @@ fn everything() -> Snapshot {
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
     let of = |(mark, path): (&'static Mark, String)| {
         let totals = merged.marks.get_mut(&mark.index()).map(mem::take).unwrap_or_default();
-        mark_values(mark, path, &totals, &events, &units, OutsideCells::of(mark))
+        let outside_cells = [&mark.interrupted, &mark.unrecorded, &mark.cancelled, &mark.gone];
+        mark_values(mark, path, &totals, &events, &units, outside_cells.map(|count| count.load(Relaxed)))
     };
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
@@ -389,36 +390,18 @@ fn partly(entry: &Entry) -> Vec<String> {
     notes
 }
 
-/// A mark's calls that are in no thread's cells.
-#[derive(Clone, Copy, Default)]
-struct OutsideCells {
-    interrupted: u64,
-    unrecorded: u64,
-    cancelled: u64,
-    gone: u64,
-}
-
-impl OutsideCells {
-    fn of(mark: &Mark) -> Self {
-        Self {
-            interrupted: mark.interrupted.load(Relaxed),
-            unrecorded: mark.unrecorded.load(Relaxed),
-            cancelled: mark.cancelled.load(Relaxed),
-            gone: mark.gone.load(Relaxed),
-        }
-    }
-}
-
+/// `interrupted` to `gone` are the mark's calls that are in no thread's cells.
 fn mark_values(
     mark: &'static Mark,
     path: String,
     totals: &Totals,
     events: &[(EventId, Entry)],
     units: &Units,
-    OutsideCells { interrupted, unrecorded, cancelled, gone }: OutsideCells,
+    [interrupted, unrecorded, cancelled, gone]: [u64; 4],
 ) -> snapshot::Mark {
     let calls = totals.calls + interrupted + unrecorded + cancelled;
-    let settings = mark_settings::resolve(mark, mark_settings::of_slot(mark.slot()));
+    let variant = mark_settings::of_slot(mark.slot());
+    let settings = mark_settings::resolve(mark, variant);
     let mut events: Vec<_> = totals
         .events
         .iter()
@@ -429,7 +412,7 @@ fn mark_values(
         .collect();
     if events.len() > 1 {
         // In the order in which the mark names them; `time` in place of unavailable events is last.
-        let order = settings.events();
+        let order = mark_settings::events(mark, variant);
         sort_by_key(&mut events, |(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
     }
     let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
@@ -443,7 +426,8 @@ fn mark_values(
         line: mark.line,
         type_hash: mark.type_hash(),
         calls,
-        in_flight: in_flight(totals, gone),
+        // Calls that began and have not ended. Negative if a call ended while threads were read in turn.
+        in_flight: shown(totals.in_flight.wrapping_sub(gone)),
         unwound: totals.unwound,
         cancelled,
         polls: totals.polls,
@@ -457,12 +441,6 @@ fn mark_values(
         skipped: totals.skipped,
         values,
     }
-}
-
-/// Calls that began and have not ended.
-fn in_flight(totals: &Totals, gone: u64) -> u64 {
-    // Negative if a call ended while threads were read in turn.
-    shown(totals.in_flight.wrapping_sub(gone))
 }
 
 /// `uncounted` calls are in no thread's cells.
@@ -494,8 +472,8 @@ fn values(event: &Entry, totals: &EventTotals, uncounted: u64, units: &Units) ->
         unwound_self: sum_unit(totals.unwound.own),
         in_flight_total: sum_unit(totals.in_flight.total),
         in_flight_self: sum_unit(totals.in_flight.own),
-        min: frozen.min().map(unit),
-        max: frozen.max().map(unit),
+        min: frozen.range.map(|(min, _)| unit(min)),
+        max: frozen.range.map(|(_, max)| unit(max)),
         mean: (frozen.count > 0).then(|| frozen.sum as f64 * scale.unwrap_or(1.0) / frozen.count as f64),
         p50: quantiles.map(|quantiles| quantiles[0]),
         p90: quantiles.map(|quantiles| quantiles[1]),

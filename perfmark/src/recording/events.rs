@@ -32,7 +32,7 @@ impl EventId {
 }
 
 /// An event, and how this process's threads read it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) spec: EventSpec,
     /// The numbers of threads that read it in user space, by read(2), and not at all.
@@ -107,19 +107,7 @@ impl Events {
         let mut entries = self.lock();
         let known = entries.iter().position(|entry| entry.spec == *spec);
         EventId(known.unwrap_or_else(|| {
-            entries.push(Entry {
-                spec: spec.clone(),
-                user: 0,
-                syscall: 0,
-                refused: 0,
-                lost: Arc::default(),
-                emulator: None,
-                why_syscall: None,
-                why_refused: None,
-                is_fallback: false,
-                truth: None,
-                user_is_cheaper: None,
-            });
+            entries.push(Entry { spec: spec.clone(), ..Entry::default() });
             entries.len() - 1
         }))
     }

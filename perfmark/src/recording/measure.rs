@@ -44,13 +44,7 @@ pub struct Count {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasureError(String);
 
-impl Display for MeasureError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for MeasureError {}
+message_error!(MeasureError);
 
 impl<R> Measured<R> {
     /// The count of that event.
@@ -165,9 +159,9 @@ impl Span {
 
 impl Meter {
     pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
+        let refused = |why: perfmark_rdpmc::Error| MeasureError(why.to_string());
         let check = || counter_access::check().map_err(|why| MeasureError(format!("{name}: {why}")));
-        let open = || OffCpu::open().map(Rc::new).map_err(|why| MeasureError(why.to_string()));
-        let switches = || check().and_then(|()| open());
+        let switches = || check().and_then(|()| OffCpu::open().map(Rc::new).map_err(refused));
         match EventSpec::own(name) {
             Some(EventSpec::Time) => {
                 return Ok(Self { event: name.into(), unit: Unit::Ns, source: Source::Ticks });
@@ -185,11 +179,11 @@ impl Meter {
             }
             _ => {}
         }
-        let event: Event = name.parse().map_err(|why: perfmark_rdpmc::Error| MeasureError(why.to_string()))?;
+        let event: Event = name.parse().map_err(refused)?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
         check()?;
         if settings().read == ReadMode::Emulated {
-            let counter = EmulatedCounter::open(&event).map_err(|why| MeasureError(why.to_string()))?;
+            let counter = EmulatedCounter::open(&event).map_err(refused)?;
             return Ok(Self { event: event.to_string(), unit, source: Source::Emulated(counter) });
         }
         let is_emulated = EmulatedCounter::is_counted(&event);

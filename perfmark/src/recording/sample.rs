@@ -1,6 +1,5 @@
 //! Sampling, as a program starts and stops it.
 
-use std::fmt::{self, Display, Formatter};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -67,13 +66,7 @@ pub struct SamplingGuard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingError(String);
 
-impl Display for SamplingError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for SamplingError {}
+message_error!(SamplingError);
 
 impl Sampling {
     /// 99 samples a second, with short stacks.
@@ -155,13 +148,7 @@ impl Sampling {
 
 /// The thread that reads the rings, if the program is being sampled. The lock is held while sampling starts or stops. A
 /// forked child has none.
-static COLLECTOR: PerProcess<Mutex<Option<Collecting>>> = PerProcess::new();
-
-struct Collecting {
-    thread: JoinHandle<()>,
-    /// Wakes the thread when sampling has stopped.
-    wake: Arc<WakePipe>,
-}
+static COLLECTOR: PerProcess<Mutex<Option<JoinHandle<()>>>> = PerProcess::new();
 
 fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
     const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
@@ -175,20 +162,20 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
     }
     let mut collector = COLLECTOR.lock().map_err(|_| sampling::NO_MEMORY)?;
     let number = sampling::enable(settings)?;
-    let collecting = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| start_thread());
+    let thread = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| start_thread());
     // What has begun must end again.
-    *collector = Some(collecting.inspect_err(|_| end())?);
+    *collector = Some(thread.inspect_err(|_| end())?);
     Ok(SamplingGuard { process: start::this_process() })
 }
 
-fn start_thread() -> Result<Collecting, String> {
+fn start_thread() -> Result<JoinHandle<()>, String> {
     let no_pipe = |why| format!("pipe2 failed: {why}; raise RLIMIT_NOFILE (`ulimit -n`)");
     let wake = Arc::new(WakePipe::new().map_err(no_pipe)?);
     let waits_for = Arc::clone(&wake);
     let thread = background::spawn("perfmark-samples", move || read_rings(&waits_for))
         .map_err(|why| format!("no thread can be created that reads the samples: {why}"))?;
-    sampling::set_wake(Some(Arc::clone(&wake)));
-    Ok(Collecting { thread, wake })
+    sampling::set_wake(Some(wake));
+    Ok(thread)
 }
 
 /// The time until the collector's next round.
@@ -250,10 +237,9 @@ pub(crate) fn stop() {
         // The calling thread's samples until now belong to its innermost call.
         recorder::note_samples();
         end();
-        if let Some(Collecting { thread, wake }) = collector.take() {
+        if let Some(thread) = collector.take() {
             // A forked child may still have the pipe, so closing it is not enough.
-            wake.wake();
-            sampling::set_wake(None);
+            sampling::set_wake(None).inspect(|wake| wake.wake());
             // It has the reason of a panic, which nobody needs.
             _ = thread.join();
         }

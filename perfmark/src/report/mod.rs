@@ -157,13 +157,7 @@ impl FromStr for Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError(String);
 
-impl Display for FormatError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FormatError {}
+message_error!(FormatError);
 
 /// A snapshot as text, which `Display` writes.
 ///

@@ -27,13 +27,7 @@ pub struct Budget {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetError(String);
 
-impl Display for BudgetError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BudgetError {}
+message_error!(BudgetError);
 
 impl Budget {
     /// So many percent of the CPU time.

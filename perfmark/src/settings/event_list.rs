@@ -1,9 +1,6 @@
 //! Lists of events, and of directives with events.
 
 #[cfg(feature = "record")]
-use std::fmt::{self, Display, Formatter};
-
-#[cfg(feature = "record")]
 use super::event_spec::EventSpec;
 use crate::snapshot::path::outside_brackets;
 
@@ -66,14 +63,7 @@ pub fn check_events(list: &str) -> Result<(), EventsError> {
 pub struct EventsError(String);
 
 #[cfg(feature = "record")]
-impl Display for EventsError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-#[cfg(feature = "record")]
-impl std::error::Error for EventsError {}
+message_error!(EventsError);
 
 /// The events of a list.
 #[cfg(feature = "record")]

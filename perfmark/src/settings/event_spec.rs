@@ -6,9 +6,10 @@ use std::fmt::{self, Display, Formatter};
 use perfmark_rdpmc::{Error, Event, Machine, OffCpu, OffCpuTime};
 
 /// An event to be recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EventSpec {
     /// Ticks.
+    #[default]
     Time,
     /// Ticks in which the thread was on a CPU.
     OnCpu,

@@ -26,7 +26,6 @@ const MERGED: usize = 2 * NODES;
 const SLOTS: usize = 2 * NODES;
 
 /// A mark's calls under one caller, in the thread's arena.
-#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Node {
     calls: AtomicU64,
@@ -132,12 +131,6 @@ struct Tables {
 unsafe impl Sync for Graph {}
 // SAFETY: no node belongs to a thread; whoever owns the graph frees its memory.
 unsafe impl Send for Graph {}
-
-impl std::fmt::Debug for Graph {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Graph").field("nodes", &self.count).finish_non_exhaustive()
-    }
-}
 
 impl Graph {
     /// Fails if the kernel has no memory.

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "readers walk a list while its owner adds to it")]
 
 use std::any::Any;
-use std::fmt::Debug;
 use std::iter;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,7 +18,7 @@ use crate::recording::mark::mark_settings::changes;
 use crate::recording::mark::{Mark, entry};
 
 /// One event's values over one mark's calls on one thread.
-#[derive(Debug)]
+#[derive(Default)]
 #[repr(C)]
 pub(crate) struct EventCells {
     /// The histogram of measured calls. It is the first field, so that the fast path finds its rows without an
@@ -164,25 +163,7 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 
 impl EventCells {
     pub(crate) fn new(event: EventId) -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            values: Cells::new(),
-            nested: zero(),
-            inside: zero(),
-            in_bursts: zero(),
-            thinned_inside: zero(),
-            scaled: zero(),
-            unmeasured: zero(),
-            unmeasured_nested: zero(),
-            imputed_sums: SideSums::default(),
-            imputed: zero(),
-            means: [zero(), zero()],
-            unwound: SideSums::default(),
-            elsewhere: zero(),
-            event,
-            zeroes: AtomicU64::new(LEAVES_OUT_NONE),
-            overhead: OverheadCells::default(),
-        }
+        Self { event, zeroes: AtomicU64::new(LEAVES_OUT_NONE), ..Self::default() }
     }
 
     /// Cells of an event that counts nothing in most calls: these may be left out of its values.
@@ -215,22 +196,10 @@ impl EventCells {
         if self.leaves_out_zeroes() {
             self.zeroes.store(0, Relaxed);
         }
-        for cell in [
-            in_bursts,
-            thinned_inside,
-            nested,
-            inside,
-            imputed,
-            net,
-            own,
-            scaled,
-            unmeasured,
-            unmeasured_nested,
-            elsewhere,
-        ] {
-            cell.store(0, Relaxed);
-        }
-        for cell in [imputed_sums, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]) {
+        let sums = [nested, inside, in_bursts, thinned_inside, imputed, net, own];
+        let counts = [scaled, unmeasured, unmeasured_nested, elsewhere];
+        let side_sums = [imputed_sums, unwound].into_iter().flat_map(|sums| [&sums.total, &sums.own]);
+        for cell in sums.into_iter().chain(counts).chain(side_sums) {
             cell.store(0, Relaxed);
         }
     }
@@ -321,7 +290,6 @@ impl EventCells {
 }
 
 /// One mark's values on one thread.
-#[derive(Debug)]
 pub(crate) struct MarkCells {
     pub(crate) events: Box<[EventCells]>,
     /// The number of calls in flight; for calls that consist of polls, of polls.
@@ -524,7 +492,7 @@ impl MarkCells {
 }
 
 /// An owner of a mark's cells, perhaps with data that only the owning thread uses.
-pub(crate) trait Holds: Debug + Send + Sync {
+pub(crate) trait Holds: Send + Sync {
     fn cells(&self) -> &MarkCells;
 }
 
@@ -547,7 +515,6 @@ impl Owner {
 }
 
 /// The cells of every mark that one thread called.
-#[derive(Debug)]
 pub(crate) struct ThreadCells {
     first: AtomicPtr<Node>,
     pub(crate) owner: Owner,
@@ -561,7 +528,6 @@ pub(crate) struct ThreadCells {
     pub(crate) memory: Option<Box<dyn Any + Send + Sync>>,
 }
 
-#[derive(Debug)]
 struct Node {
     /// From `Box::into_raw`, because the owner also has a pointer.
     holder: *const dyn Holds,
@@ -708,7 +674,7 @@ mod tests {
         cells.add_to(&mut totals);
         let of_event = totals.event(off_cpu);
         assert_eq!((of_event.measured, of_event.calls, of_event.values.count), (10, 11, 30));
-        assert_eq!((of_event.values.min(), of_event.values.max(), of_event.values.sum), (Some(0), Some(8), 24));
+        assert_eq!((of_event.values.range, of_event.values.sum), (Some((0, 8)), 24));
         // A call that ends now is here already, and in the first event not yet.
         count(&cells.events[1], 8);
         let mut later = Totals::default();

@@ -56,7 +56,6 @@ fn add_graph(graph: &mut graph::Merged, cells: &ThreadCells) {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Registry {
     threads: Mutex<Threads>,
     /// The number of threads that are being set up or taken down.
@@ -67,7 +66,7 @@ pub(crate) struct Registry {
 
 /// Clones share their content. So a snapshot can merge a clone while threads begin and end: it has each thread once,
 /// among those alive or among those retired.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 struct Threads {
     alive: Vec<Arc<ThreadCells>>,
     /// The most that were alive at once.

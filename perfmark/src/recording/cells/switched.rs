@@ -27,7 +27,6 @@ pub(crate) const CALLS: u64 = 1 << 40;
 pub(crate) const ROOM: usize = 2_048;
 
 /// The calls of one thread that ended on others.
-#[derive(Debug)]
 pub(crate) struct Switched {
     /// The number before the thread's first call.
     first: u64,
@@ -36,7 +35,7 @@ pub(crate) struct Switched {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct State {
     /// Calls up to this number are on the thread's stack only if `open` has them.
     looked_at: u64,
@@ -47,7 +46,6 @@ pub(crate) struct State {
 }
 
 /// A call whose frame is on its thread's stack.
-#[derive(Debug)]
 struct Ended {
     number: u64,
     /// The number of its mark's calls that are recorded here. `None` for a skipped call.

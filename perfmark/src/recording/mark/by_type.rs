@@ -5,13 +5,19 @@
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 use std::iter;
+use std::panic::RefUnwindSafe;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-/// The values of some types. The table of lists is null before the first value.
+use once_cell::race::OnceRef;
+
+/// The values of some types. There is no table of lists before the first value.
 #[derive(Debug)]
-pub(crate) struct ByType<T: 'static, K: 'static = TypeId>(AtomicPtr<[List<K, T>; LISTS]>);
+pub(crate) struct ByType<T: 'static, K: 'static = TypeId>(OnceRef<'static, [List<K, T>; LISTS]>);
+
+// `OnceRef` lacks it. It is a pointer that is set once, so nothing can be seen half changed.
+impl<T, K> RefUnwindSafe for ByType<T, K> {}
 
 /// The entries whose keys have the same hash, the last one first.
 type List<K, T> = AtomicPtr<Entry<K, T>>;
@@ -58,18 +64,13 @@ pub(super) fn hash(key: &impl Hash) -> u32 {
 
 impl<K: Copy + Eq + Hash, T> ByType<T, K> {
     pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    fn lists(&self) -> Option<&'static [List<K, T>; LISTS]> {
-        // SAFETY: null, or leaked by `find_or_add`.
-        unsafe { self.0.load(Acquire).as_ref() }
+        Self(OnceRef::new())
     }
 
     /// The value of the type, in about ten instructions.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<&'static T> {
-        let first = self.lists()?[hash(&key) as usize % LISTS].load(Acquire);
+        let first = self.0.get()?[hash(&key) as usize % LISTS].load(Acquire);
         // SAFETY: null, or a leaked entry.
         let entry = unsafe { first.as_ref() }?;
         if entry.key == key { Some(entry.value) } else { entry.find_further(key) }
@@ -77,22 +78,15 @@ impl<K: Copy + Eq + Hash, T> ByType<T, K> {
 
     /// All values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &'static T> {
-        let lists = self.lists().into_iter().flatten();
+        let lists = self.0.get().into_iter().flatten();
         lists.flat_map(|list| entries(list.load(Acquire))).map(|entry| entry.value)
     }
 
     /// The value of the type, created if there is none. It allocates.
     pub(crate) fn find_or_add(&self, key: K, make: impl Fn() -> &'static T) -> &'static T {
-        let lists = self.lists().unwrap_or_else(|| {
-            let fresh = Box::into_raw(Box::new([const { AtomicPtr::new(ptr::null_mut()) }; LISTS]));
-            let known = self.0.compare_exchange(ptr::null_mut(), fresh, AcqRel, Acquire);
-            if known.is_err() {
-                // SAFETY: nobody else has seen it.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-            // SAFETY: leaked, here or by the thread that was first.
-            unsafe { &*known.map_or_else(|known| known, |_| fresh) }
-        });
+        // Of threads that create it at the same time, all but one leak theirs.
+        let fresh = || &*Box::leak(Box::new([const { AtomicPtr::new(ptr::null_mut()) }; LISTS]));
+        let lists = self.0.get_or_init(fresh);
         let list = &lists[hash(&key) as usize % LISTS];
         loop {
             let first = list.load(Acquire);

@@ -34,8 +34,8 @@ pub struct Mark {
     slot: AtomicU64,
     /// The next mark in the list of called marks: the one called before this one.
     next: AtomicPtr<Self>,
-    /// The marks of a generic function by its types, if they have separate marks.
-    by_types: ByType<Self>,
+    /// The marks of a generic function by its types so far, if they have separate marks.
+    pub(crate) by_types: ByType<Self>,
     /// The number of calls while perfmark was at work on their thread: counted only.
     pub(crate) interrupted: AtomicU64,
     /// The number of calls on threads without a recorder: counted only.
@@ -250,16 +250,12 @@ impl Mark {
             return;
         }
         let this = ptr::from_ref(self).cast_mut();
-        let mut head = CALLED.load(Relaxed);
-        loop {
+        // Sequentially consistent with setting a filter: either the filter is applied to the listed mark, or the mark's
+        // first call finds the filter.
+        _ = CALLED.fetch_update(SeqCst, Relaxed, |head| {
             self.next.store(head, Relaxed);
-            // Sequentially consistent with setting a filter: either the filter is applied to the listed mark, or the
-            // mark's first call finds the filter.
-            match CALLED.compare_exchange_weak(head, this, SeqCst, Relaxed) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+            Some(this)
+        });
     }
 
     /// The full path of the marked function.
@@ -273,12 +269,6 @@ impl Mark {
     /// The text that filters are compared with: the path, with the name appended if it differs.
     pub(crate) fn target(&self) -> String {
         path::target(self.full_path(), self.name)
-    }
-
-    /// The marks of a generic function by its types, so far.
-    #[inline]
-    pub(crate) fn by_types(&self) -> &ByType<Self> {
-        &self.by_types
     }
 
     /// The mark for these types, of that name, created if there is none. It allocates.

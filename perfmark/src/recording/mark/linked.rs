@@ -81,7 +81,7 @@ pub(crate) fn all() -> Vec<&'static Mark> {
     let mut all: Vec<_> = collected().collect();
     let collected = all.iter().map(|&mark| ptr::from_ref(mark)).collect_set();
     // The marks of a generic function's types replace its own.
-    all.retain(|mark| !mark.by_types().values().any(|mark| mark.index() != 0));
+    all.retain(|mark| !mark.by_types.values().any(|mark| mark.index() != 0));
     all.extend(definition::called().filter(|&mark| !collected.contains(&ptr::from_ref(mark))));
     all
 }

@@ -21,7 +21,6 @@ use crate::text::counted;
 
 /// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in
 /// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
-#[derive(Debug)]
 pub(crate) struct Variant {
     mark: &'static Mark,
     pub(crate) slot: u32,
@@ -139,10 +138,10 @@ pub(crate) fn changes() -> u32 {
     CHANGES.load(Relaxed)
 }
 
-/// Applies filter and budget to the marks called so far.
+/// Applies filter, budget and sampling, one of which was set just before, to the marks called so far.
 fn apply_to_called() -> Result<(), SetFilterError> {
-    CHANGES.fetch_add(1, Relaxed);
-    match definition::called().filter(|&mark| apply(mark) == Applied::Refused).count() {
+    CHANGES.fetch_add(1, SeqCst);
+    match definition::called().filter(|&mark| !apply(mark)).count() {
         0 => Ok(()),
         marks => Err(SetFilterError::new(marks, format!("all {MOST} slots for settings are in use; {NO_NEW_SLOT}"))),
     }
@@ -158,38 +157,35 @@ impl SetFilterError {
     }
 }
 
-/// The result of applying filter and budget to a mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Applied {
-    Done,
-    /// No slot is left: the mark records as before.
-    Refused,
-}
-
 /// Applies filter and budget to the mark: at the mark's first call on each thread, and when others are set. The first
 /// call on the first thread alone would not be enough: it may come before the mark is listed, where `set` cannot find
-/// it.
-pub(crate) fn apply(mark: &'static Mark) -> Applied {
+/// it. `false` if no slot is left: the mark records as before.
+pub(crate) fn apply(mark: &'static Mark) -> bool {
     loop {
         // Recording that has ended stays off: whoever ends it switches the mark off after this, or this sees it.
         if is_off() {
             mark.switch_off();
-            return Applied::Done;
+            return true;
         }
-        let (known, budget, sampling) = (filter(), BUDGET.load(SeqCst), SAMPLING.load(SeqCst));
-        let slot = slot(mark, known);
-        match slot {
-            Slot::Off => mark.switch_off(),
-            Slot::At(slot) => set_slot(mark, slot),
+        let changes = CHANGES.load(SeqCst);
+        let settings = by_filter(mark);
+        let mut is_applied = true;
+        if settings.is_on == Some(false) {
+            mark.switch_off();
+        } else if let Some(slot) = slot(mark, settings) {
+            set_slot(mark, slot);
+        } else {
+            is_applied = false;
+            REFUSED.fetch_add(1, Relaxed);
             // At its first call the mark has no slot yet, and records under its own settings.
-            Slot::Refused if mark.slot() == 0 && !mark.is_off() => set_slot(mark, mark.own_slot()),
-            Slot::Refused => {}
+            if mark.slot() == 0 && !mark.is_off() {
+                set_slot(mark, mark.own_slot());
+            }
         }
-        let applied = if slot == Slot::Refused { Applied::Refused } else { Applied::Done };
-        // Otherwise another filter or budget was set meanwhile, and may have been applied before this one.
-        let is_same = FILTER.load(SeqCst).cast_const() == known.map_or(ptr::null(), ptr::from_ref);
-        if is_same && BUDGET.load(SeqCst) == budget && SAMPLING.load(SeqCst) == sampling && !is_off() {
-            return applied;
+        // Otherwise others were set meanwhile, and may have been applied before these. They are set before they are
+        // counted, and counted before they are applied.
+        if CHANGES.load(SeqCst) == changes && !is_off() {
+            return is_applied;
         }
     }
 }
@@ -200,48 +196,32 @@ fn set_slot(mark: &Mark, slot: u32) {
     mark.set_slot(slot, skips);
 }
 
-/// The slot in which the mark's calls find their plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
-    /// None: calls do nothing.
-    Off,
-    At(u32),
-    /// No slot is left: the mark keeps the one that it has.
-    Refused,
-}
-
-fn slot(mark: &'static Mark, filter: Option<&Filter>) -> Slot {
-    let settings = by(filter, mark);
-    if settings.is_on == Some(false) {
-        return Slot::Off;
-    }
+/// The slot in which the mark's calls find their plans, if the filter has these settings for it. `None` if no slot is
+/// left.
+fn slot(mark: &'static Mark, settings: Settings) -> Option<u32> {
     // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
     let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
     let sampling = SAMPLING.load(SeqCst);
-    if (Settings { is_on: None, ..settings.clone() }) == Settings::default() && !is_budgeted && sampling == 0 {
-        return Slot::At(mark.own_slot());
+    let settings = Settings { is_on: None, ..settings };
+    if settings == Settings::default() && !is_budgeted && sampling == 0 {
+        return Some(mark.own_slot());
     }
-    let slot = variant(mark, settings, is_budgeted, sampling);
-    if slot.is_none() {
-        REFUSED.fetch_add(1, Relaxed);
-    }
-    slot.map_or(Slot::Refused, Slot::At)
+    variant(mark, settings, is_budgeted, sampling)
 }
 
-/// Whether the filter in force lets the mark record. [`slot`] resolves it in the same way for calls.
+/// Whether the filter in force lets the mark record. [`apply`] resolves it in the same way for calls.
 pub(crate) fn is_on(mark: &Mark) -> bool {
-    by(filter(), mark).is_on != Some(false)
+    by_filter(mark).is_on != Some(false)
 }
 
-fn by(filter: Option<&Filter>, mark: &Mark) -> Settings {
-    filter.map_or_else(Settings::default, |filter| filter.settings(&mark.target()))
+fn by_filter(mark: &Mark) -> Settings {
+    filter().map_or_else(Settings::default, |filter| filter.settings(&mark.target()))
 }
 
 /// The slot of the mark with these settings, a new one if there is none. `None` if no slot is left.
 fn variant(mark: &'static Mark, settings: Settings, is_budgeted: bool, sampling: u8) -> Option<u32> {
     // Marks called by a thread that holds the lock, as in its allocator, do nothing.
     let mut known = KNOWN.lock().ok()?;
-    let settings = Settings { is_on: None, ..settings };
     let fresh = Variant { mark, slot: 0, settings, is_budgeted, sampling };
     if let Some(&slot) = known.0.get(&fresh.key()) {
         return Some(slot);
@@ -268,40 +248,21 @@ impl Variant {
     }
 }
 
-/// A mark's settings in force. Whether the mark records at all is not among them: [`slot`] resolves it, and calls of a
-/// mark that is off need no settings.
+/// A mark's settings in force, except its [`events`]. Whether the mark records at all is not among them: [`apply`]
+/// resolves it, and calls of a mark that is off need no settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkSettings {
-    events: Requested,
     /// One call in so many is measured. 1 within a budget.
     pub(crate) every: u32,
     pub(crate) mode: CallMode,
 }
 
-/// Events, as the user wrote them.
-#[derive(Clone, Copy, Debug)]
-enum Requested {
-    /// By the filter.
-    Names(&'static [String]),
-    /// One a line: by the mark, or by its crate's defaults.
-    Lines(&'static str),
-    /// By the environment.
-    Specs(&'static [EventSpec]),
-    /// By nobody.
-    Default,
-}
-
-/// The settings of a mark. Its events and `every` are the first of these: the filter's, the mark's own, those of
-/// `PERFMARK_EVENTS` or of a budget, its crate's defaults. `fence` is on if one of these sets it.
-/// `variant` is the variant whose slot the mark's calls use, if the filter gives it one.
+/// The settings of a mark. `every` is the first of these: the filter's, the mark's own, that of a budget, its crate's
+/// defaults. `fence` is on if one of these sets it. `variant` is the variant whose slot the mark's calls use, if the
+/// filter gives it one.
 pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
     let filter = variant.map(|variant| &variant.settings);
     let of_crate = defaults::of(mark);
-    let lines = |lines: &'static str| Some(Requested::Lines(lines)).filter(|_| !lines.is_empty());
-    let events = filter.and_then(|filter| filter.events.as_deref()).map(Requested::Names);
-    let events = events.or_else(|| lines(mark.events));
-    let events = events.or_else(|| settings().events.as_deref().map(Requested::Specs));
-    let events = events.or_else(|| lines(of_crate?.events));
     let every = filter.and_then(|filter| filter.every);
     let every = every.or_else(|| Some(mark.every).filter(|&every| every > 0));
     let is_budgeted = variant.is_some_and(|variant| variant.is_budgeted);
@@ -312,7 +273,6 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
         || filter.is_some_and(|filter| filter.is_fenced);
     let measured = if is_budgeted { Measured::WithinBudget } else { Measured::All };
     MarkSettings {
-        events: events.unwrap_or(Requested::Default),
         every: every.filter(|_| may_leave_out()).unwrap_or(1).max(1),
         mode: CallMode { is_fenced, measured, sampling, ..mark.mode },
     }
@@ -320,22 +280,25 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
 
 impl MarkSettings {
     /// Whether some calls may be left out.
-    pub(crate) fn may_be_thinned(&self) -> bool {
+    pub(crate) fn may_be_thinned(self) -> bool {
         self.every > 1 || self.mode.measured == Measured::WithinBudget
     }
+}
 
-    /// The events that the mark records, in the order in which they are named.
-    pub(crate) fn events(&self) -> Vec<EventSpec> {
-        let mut events: Vec<_> = match self.events {
-            Requested::Names(names) => names.iter().map(|name| EventSpec::parse(name)).collect(),
-            Requested::Lines(lines) => lines.lines().map(EventSpec::parse).collect(),
-            Requested::Specs(specs) => specs.to_vec(),
-            Requested::Default => DEFAULT_EVENTS.into_iter().map(EventSpec::parse).collect(),
-        };
-        // Only calls made of polls are ever suspended.
-        events.retain(|event| self.mode.is_polled || *event != EventSpec::Suspended);
-        events
-    }
+/// The events that a mark records, in the order in which they are named. They are the first of these: the filter's, the
+/// mark's own, those of `PERFMARK_EVENTS`, its crate's defaults. `variant` is as in [`resolve`].
+pub(crate) fn events(mark: &Mark, variant: Option<&'static Variant>) -> Vec<EventSpec> {
+    let of_lines = |lines: &'static str| (!lines.is_empty()).then(|| lines.lines().map(EventSpec::parse).collect());
+    let mut events: Vec<_> = variant
+        .and_then(|variant| variant.settings.events.as_ref())
+        .map(|names| names.iter().map(|name| EventSpec::parse(name)).collect())
+        .or_else(|| of_lines(mark.events))
+        .or_else(|| settings().events.clone())
+        .or_else(|| of_lines(defaults::of(mark)?.events))
+        .unwrap_or_else(|| DEFAULT_EVENTS.into_iter().map(EventSpec::parse).collect());
+    // Only calls made of polls are ever suspended.
+    events.retain(|event| mark.mode.is_polled || *event != EventSpec::Suspended);
+    events
 }
 
 /// The mark that the pattern may mean.

@@ -28,7 +28,7 @@ static COLLECTOR: PerProcess<Mutex<State>> = PerProcess::new();
 /// Whether there ever was a sampling. If not, nothing allocates memory for it.
 static WAS_SAMPLED: AtomicBool = AtomicBool::new(false);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct State {
     /// Each sampling until now, by its number less 1.
     pub(super) samplings: Vec<Sampling>,
@@ -41,7 +41,6 @@ pub(super) struct State {
 }
 
 /// A sampling, which may have been started several times.
-#[derive(Debug)]
 pub(super) struct Sampling {
     pub(super) settings: SampleSettings,
     pub(super) samplers: Samplers,
@@ -70,7 +69,6 @@ fn program_user_ns() -> Option<u64> {
 }
 
 /// What the collector has to know for its next round.
-#[derive(Debug)]
 pub(crate) struct Round {
     /// The rings to wait for.
     pub(crate) rings: Vec<Shared<Ring>>,
@@ -85,13 +83,6 @@ pub(crate) enum NewThreads {
     Expected,
     /// Some began since and called no mark. Others may follow, and nothing announces them.
     Unannounced,
-}
-
-/// Why a thread has no ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NoRing {
-    Ended,
-    Refused,
 }
 
 /// `None` if there never was a sampling.
@@ -235,21 +226,30 @@ impl State {
         let sampling = usize::from(active).checked_sub(1).and_then(|at| self.samplings.get_mut(at))?;
         let is_first = self.tasks.are_unknown();
         let fresh = self.tasks.new_threads(&known, was_ready);
-        let new_threads = match (fresh.is_empty() || is_first, fresh.is_empty() && waiting.is_empty()) {
-            (false, _) => NewThreads::Unannounced,
-            (true, false) => NewThreads::Expected,
-            (true, true) => NewThreads::None,
+        let new_threads = if !fresh.is_empty() && !is_first {
+            NewThreads::Unannounced
+        } else if fresh.is_empty() && waiting.is_empty() {
+            NewThreads::None
+        } else {
+            NewThreads::Expected
         };
         let fresh = fresh.into_iter().map(|thread| (None, thread));
         self.is_blind |= self.tasks.is_blind;
         for (number, thread) in waiting.into_iter().map(|(number, thread)| (Some(number), thread)).chain(fresh) {
             match sampling.open(thread, &mut room) {
                 Ok(events) => start_ring(active, number, thread, events),
-                Err(why) => {
-                    if why == NoRing::Refused {
-                        self.tasks.left_out.insert(thread);
+                Err(None) => {
+                    if let (Some(number), Some(mut registry)) = (number, threads::lock()) {
+                        registry.remove_unsampled(number);
                     }
-                    give_up(number, why);
+                }
+                Err(Some(why)) => {
+                    self.tasks.left_out.insert(thread);
+                    sampling.refused.insert(thread);
+                    sampling.why_refused.get_or_insert(why);
+                    if let (Some(number), Some(mut registry)) = (number, threads::lock()) {
+                        registry.entries.get_mut(&number).into_iter().for_each(|entry| entry.is_refused = true);
+                    }
                 }
             }
         }
@@ -292,36 +292,18 @@ impl State {
 }
 
 impl Sampling {
-    /// `room` is the number of rings that may still be opened.
-    fn open(&mut self, thread: u32, room: &mut usize) -> Result<Events, NoRing> {
+    /// Opens the thread's ring. `room` is the number of rings that may still be opened. The error is why there is no
+    /// ring; `None` if the thread has ended.
+    fn open(&mut self, thread: u32, room: &mut usize) -> Result<Events, Option<String>> {
         const NO_ROOM: &str = "samples take half of the process's file descriptors; raise `ulimit -n`";
-        let Some(rest) = room.checked_sub(self.totals.len()) else { return Err(self.refuse(thread, NO_ROOM.into())) };
-        if let Err(why) = counter_access::check() {
-            return Err(self.refuse(thread, why.into()));
+        if *room < self.totals.len() {
+            return Err(Some(NO_ROOM.into()));
         }
-        match self.samplers.open(Some(thread)) {
-            Ok(events) => {
-                *room = (rest + self.totals.len()).saturating_sub(events.descriptors());
-                Ok(events)
-            }
-            Err(error) if error.errno_name() == Some("ESRCH") => Err(NoRing::Ended),
-            Err(error) => Err(self.refuse(thread, error.to_string())),
-        }
-    }
-
-    fn refuse(&mut self, thread: u32, why: String) -> NoRing {
-        self.refused.insert(thread);
-        self.why_refused.get_or_insert(why);
-        NoRing::Refused
-    }
-}
-
-/// Notes that a thread has no ring: that of an entry, or one that has called no mark.
-fn give_up(number: Option<u64>, why: NoRing) {
-    let (Some(number), Some(mut registry)) = (number, threads::lock()) else { return };
-    match why {
-        NoRing::Ended => registry.remove_unsampled(number),
-        NoRing::Refused => registry.entries.get_mut(&number).into_iter().for_each(|entry| entry.is_refused = true),
+        counter_access::check().map_err(|why| Some(why.into()))?;
+        let why = |error: Error| (error.errno_name() != Some("ESRCH")).then(|| error.to_string());
+        let events = self.samplers.open(Some(thread)).map_err(why)?;
+        *room = room.saturating_sub(events.descriptors());
+        Ok(events)
     }
 }
 
@@ -347,7 +329,7 @@ fn start_ring(active: u8, number: Option<u64>, thread: u32, events: Events) {
         None => {
             let ring = Some(Shared::clone(&events));
             let has_older_calls = has_open_calls(thread);
-            registry.add(Entry { ring, has_older_calls, ..Entry::new(active, thread) });
+            registry.add(Entry { sampling: active, thread, ring, has_older_calls, ..Entry::default() });
         }
     }
     if registry.active == active {

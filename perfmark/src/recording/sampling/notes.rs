@@ -18,7 +18,7 @@ use crate::platform::sync::Arc;
 use crate::recording::cells::{Graph, Holds, Node, ThreadCells};
 
 /// A thread and its ring.
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct SampledThread {
     watch: Watch,
     /// Whether the last note had no room.
@@ -48,7 +48,6 @@ pub(crate) struct SampledThread {
 
 /// Looks whether there was a sample: the one of the thread, and a copy in each plan, where it takes the fewest
 /// instructions. There, what calls do after a look is beside it.
-#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Watch<T: Copy = ()> {
     /// The head of the ring, in the ring's page; or `has_ring`, as long as the thread has not looked since it has a
@@ -57,6 +56,12 @@ pub(crate) struct Watch<T: Copy = ()> {
     /// The head at the last look.
     seen: Cell<u64>,
     after: Cell<T>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self::of(None, ())
+    }
 }
 
 impl<T: Copy> Watch<T> {
@@ -102,7 +107,6 @@ impl<T: Copy> Watch<T> {
     }
 }
 
-#[derive(Debug)]
 struct Slot {
     position: AtomicU64,
     node: AtomicPtr<Node>,
@@ -130,21 +134,7 @@ unsafe impl Send for SampledThread {}
 impl SampledThread {
     /// A thread without a ring. `older` is the number of its innermost open call, or 0.
     pub(crate) fn new(older: u64) -> Arc<Self> {
-        let this = Arc::new(Self {
-            watch: Watch::of(None, ()),
-            was_full: AtomicBool::new(false),
-            noted: Cell::new(0),
-            older: AtomicU64::new(older),
-            around_too_deep: Cell::new(0),
-            has_restarted: AtomicBool::new(false),
-            has_ring: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            read: AtomicU64::new(0),
-            ring: OnceLock::new(),
-            paths: OnceCell::new(),
-            skipped: Mutex::default(),
-            kept: OnceLock::new(),
-        });
+        let this = Arc::new(Self { older: AtomicU64::new(older), ..Self::default() });
         this.watch.head.set(&raw const this.has_ring);
         this
     }

@@ -13,7 +13,6 @@ pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 pub(crate) const TOO_DEEP: *const Node = ptr::dangling();
 
 /// Looks for samples: there are none.
-#[derive(Debug)]
 pub(crate) struct Watch<T>(PhantomData<T>);
 
 #[expect(clippy::unused_self, reason = "as with the feature")]
@@ -40,7 +39,6 @@ impl<T> Watch<T> {
 }
 
 /// A thread that is sampled: there is none.
-#[derive(Debug)]
 pub(crate) enum SampledThread {}
 
 /// Methods that nobody can call.

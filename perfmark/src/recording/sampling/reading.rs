@@ -20,7 +20,6 @@ use crate::recording::start;
 use crate::snapshot::TimedThread;
 
 /// What is known of a thread's ring.
-#[derive(Debug)]
 pub(super) struct Rest {
     /// Samples of each event since the last note. They all belong to the same call.
     pub(super) stacks: Vec<Stacks>,
@@ -43,7 +42,7 @@ pub(super) struct Rest {
 const MOST_WAITING: usize = 1 << 12;
 
 /// The program's code.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Code {
     pub(super) modules: Modules,
     unwinder: Unwinder,
@@ -72,18 +71,7 @@ impl Rest {
             totals.lost += if *first { 0 } else { new };
         }
     }
-}
 
-/// Whether samples of a thread without notes may be in calls that began before sampling. Samples that are taken from
-/// now on are not, if these calls have ended.
-fn may_be_in_older(number: u64) -> bool {
-    let Some(mut registry) = threads::lock() else { return false };
-    let Some(entry) = registry.entries.get_mut(&number).filter(|entry| entry.has_older_calls) else { return false };
-    entry.has_older_calls = has_open_calls(entry.thread);
-    true
-}
-
-impl Rest {
     /// Finds out what must be known before the ring's head is: in which calls samples may be, for how long the events
     /// have had their first periods, and the thread's name.
     pub(super) fn prepare(&mut self, number: u64, thread: u32, events: &Events) {
@@ -117,7 +105,65 @@ impl Rest {
         let recorded_lost = self.recorded_lost;
         let first = |period: &Option<FirstPeriod>| period.as_ref().is_some_and(FirstPeriod::goes_on);
         let in_first_period: Vec<bool> = self.first_periods.iter().map(first).collect();
-        read(number, (events, head), code, self, totals, is_complete);
+        // The head was read before: the notes about all samples before it are now written, except about those of the
+        // innermost call. If the thread has called no mark now, or has no open call, those are outside.
+        let (attached, is_active) = threads::lock().map_or((None, false), |registry| {
+            let entry = registry.entries.get(&number);
+            (entry.and_then(|entry| entry.notes.clone()), entry.is_some_and(|entry| entry.sampling == registry.active))
+        });
+        let has_open = |notes: &SampledThread| has_open_calls(self.thread.id) || notes.has_open_skipped();
+        let outside = match attached.as_deref() {
+            None => Some(self.may_be_in_older),
+            Some(notes) => (is_complete && !has_open(notes)).then(|| notes.is_unknown()),
+        };
+        fence(Acquire);
+        let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
+        let Ok(mut reader) = events.ring.reader() else { return };
+        let mut has_samples = vec![false; self.stacks.len()];
+        let mut read_until = |end: u64, this: &mut Self, totals: &mut [Totals]| {
+            loop {
+                let position = reader.position();
+                if position.wrapping_sub(end).cast_signed() >= 0 {
+                    break;
+                }
+                let Some(record) = reader.read() else { break };
+                let event = events.index(record.origin.id);
+                match record.body {
+                    Body::Sample(sample) => match event.filter(|&event| event < this.stacks.len()) {
+                        Some(event) => {
+                            has_samples[event] = true;
+                            let first_period = this.first_periods[event].as_mut();
+                            let weight = first_period.map_or(1, |period| period.weight(position));
+                            if weight > 0 {
+                                let has_room = this.stacks[event].len() < MOST_WAITING;
+                                let time = record.origin.time.map(since_start);
+                                let thread = || this.thread.clone();
+                                let counted = totals[event].counted(weight, time, &mut this.places[event], thread);
+                                totals::count(&mut this.stacks[event], code.stack(&sample), counted, [has_room; 2]);
+                            }
+                        }
+                        None => totals[0].unknown += 1,
+                    },
+                    Body::Lost { lost, .. } | Body::LostSamples { lost } => this.recorded_lost += lost,
+                    Body::Throttle(_) => totals[event.unwrap_or(0)].throttled += 1,
+                    _ => {}
+                }
+            }
+        };
+        for note in notes {
+            read_until(note.position, self, totals);
+            // SAFETY: the notes keep the cells of the thread.
+            unsafe { self.add(note.node, totals) };
+        }
+        read_until(head, self, totals);
+        if is_active {
+            end_first_periods(events, &mut self.first_periods, &has_samples);
+        }
+        if let Some(is_unknown) = outside {
+            let node = if is_unknown { UNKNOWN } else { ptr::null() };
+            // SAFETY: `node` is null or unknown.
+            unsafe { self.add(node, totals) };
+        }
         let in_any = in_first_period.contains(&true);
         if is_complete || entry.has_ended || in_any || self.recorded_lost > recorded_lost {
             self.add_lost(&events.ring, totals, &in_first_period);
@@ -145,74 +191,13 @@ impl Rest {
     }
 }
 
-/// Reads a thread's ring up to its head, and the notes.
-fn read(
-    number: u64,
-    (events, head): (&Events, u64),
-    code: &mut Code,
-    rest: &mut Rest,
-    totals: &mut [Totals],
-    is_complete: bool,
-) {
-    // The head was read before: the notes about all samples before it are now written, except about those of the
-    // innermost call. If the thread has called no mark now, or has no open call, those are outside.
-    let (attached, is_active) = threads::lock().map_or((None, false), |registry| {
-        let entry = registry.entries.get(&number);
-        (entry.and_then(|entry| entry.notes.clone()), entry.is_some_and(|entry| entry.sampling == registry.active))
-    });
-    let has_open = |notes: &SampledThread| has_open_calls(rest.thread.id) || notes.has_open_skipped();
-    let outside = match attached.as_deref() {
-        None => Some(rest.may_be_in_older),
-        Some(notes) => (is_complete && !has_open(notes)).then(|| notes.is_unknown()),
-    };
-    fence(Acquire);
-    let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
-    let Ok(mut reader) = events.ring.reader() else { return };
-    let mut has_samples = vec![false; rest.stacks.len()];
-    let mut read_until = |end: u64, rest: &mut Rest, totals: &mut [Totals]| {
-        loop {
-            let position = reader.position();
-            if position.wrapping_sub(end).cast_signed() >= 0 {
-                break;
-            }
-            let Some(record) = reader.read() else { break };
-            let event = events.index(record.origin.id);
-            match record.body {
-                Body::Sample(sample) => match event.filter(|&event| event < rest.stacks.len()) {
-                    Some(event) => {
-                        has_samples[event] = true;
-                        let first_period = rest.first_periods[event].as_mut();
-                        let weight = first_period.map_or(1, |period| period.weight(position));
-                        if weight > 0 {
-                            let has_room = rest.stacks[event].len() < MOST_WAITING;
-                            let time = record.origin.time.map(since_start);
-                            let thread = || rest.thread.clone();
-                            let counted = totals[event].counted(weight, time, &mut rest.places[event], thread);
-                            totals::count(&mut rest.stacks[event], code.stack(&sample), counted, [has_room; 2]);
-                        }
-                    }
-                    None => totals[0].unknown += 1,
-                },
-                Body::Lost { lost, .. } | Body::LostSamples { lost } => rest.recorded_lost += lost,
-                Body::Throttle(_) => totals[event.unwrap_or(0)].throttled += 1,
-                _ => {}
-            }
-        }
-    };
-    for note in notes {
-        read_until(note.position, rest, totals);
-        // SAFETY: the notes keep the cells of the thread.
-        unsafe { rest.add(note.node, totals) };
-    }
-    read_until(head, rest, totals);
-    if is_active {
-        end_first_periods(events, &mut rest.first_periods, &has_samples);
-    }
-    if let Some(is_unknown) = outside {
-        let node = if is_unknown { UNKNOWN } else { ptr::null() };
-        // SAFETY: `node` is null or unknown.
-        unsafe { rest.add(node, totals) };
-    }
+/// Whether samples of a thread without notes may be in calls that began before sampling. Samples that are taken from
+/// now on are not, if these calls have ended.
+fn may_be_in_older(number: u64) -> bool {
+    let Some(mut registry) = threads::lock() else { return false };
+    let Some(entry) = registry.entries.get_mut(&number).filter(|entry| entry.has_older_calls) else { return false };
+    entry.has_older_calls = has_open_calls(entry.thread);
+    true
 }
 
 /// Nanoseconds since the program's start, of a time of `CLOCK_MONOTONIC`.

@@ -12,7 +12,6 @@ use crate::recording::random;
 use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 
 /// A thread's ring.
-#[derive(Debug)]
 pub(super) struct Events {
     pub(super) ring: Shared<Ring>,
     /// The kernel's number of each event; empty if there is only one.
@@ -36,7 +35,6 @@ impl Events {
 }
 
 /// What each thread's ring is opened with.
-#[derive(Debug)]
 pub(super) struct Samplers {
     /// At least one, each with its period, unless the kernel adjusts that.
     events: Vec<(Sampler, Option<u64>)>,

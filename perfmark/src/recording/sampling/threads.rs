@@ -3,6 +3,7 @@
 //! The lock is held for short: a thread's first marked call and its end wait for nothing else.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc as Shared, Mutex, MutexGuard};
 
 use super::notes::SampledThread;
@@ -16,7 +17,7 @@ use crate::recording::cells::{ThreadCells, registry};
 static THREADS: PerProcess<Mutex<Registry>> = PerProcess::new();
 
 /// All sampled threads.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Registry {
     /// The number of the sampling that goes on; 0 for none.
     pub(super) active: u8,
@@ -30,7 +31,7 @@ pub(super) struct Registry {
 }
 
 /// A thread that is sampled, or will be.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default)]
 pub(super) struct Entry {
     /// The number of the sampling.
     pub(super) sampling: u8,
@@ -83,26 +84,19 @@ pub(crate) fn attach(sampling: u8, thread: u32, notes: &Arc<SampledThread>) {
         notes.take_over(&events.ring, events.samples, *has_older_calls);
         *known = Some(Arc::clone(notes));
     } else {
-        registry.add(Entry { notes: Some(Arc::clone(notes)), ..Entry::new(sampling, thread) });
+        registry.add(Entry { sampling, thread, notes: Some(Arc::clone(notes)), ..Entry::default() });
         let wake = registry.wake.clone();
         drop(registry);
         wake.inspect(|wake| wake.wake());
     }
 }
 
-/// New threads wake the collector by this from now on.
-pub(crate) fn set_wake(wake: Option<Shared<WakePipe>>) {
-    if let Some(mut registry) = lock() {
-        registry.wake = wake;
-    }
+/// New threads wake the collector by this from now on. Returns what woke it until now.
+pub(crate) fn set_wake(wake: Option<Shared<WakePipe>>) -> Option<Shared<WakePipe>> {
+    mem::replace(&mut lock()?.wake, wake)
 }
 
 impl Entry {
-    pub(super) fn new(sampling: u8, thread: u32) -> Self {
-        let [is_refused, has_older_calls, has_ended] = [false; 3];
-        Self { sampling, thread, ring: None, notes: None, is_refused, has_older_calls, has_ended }
-    }
-
     /// Whether the thread has ended. Another one may have its number since.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended || self.ring.as_ref().is_some_and(|events| events.ring.has_ended())

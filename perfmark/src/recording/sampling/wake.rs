@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::AcqRel;
 use crate::platform::descriptors::Kept;
 
 /// The collector waits for rings and for this.
-#[derive(Debug)]
 pub(crate) struct WakePipe {
     reader: Kept<PipeReader>,
     writer: Kept<PipeWriter>,

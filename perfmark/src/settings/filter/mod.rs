@@ -86,13 +86,7 @@ pub(crate) struct Settings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError(String);
 
-impl Display for FilterError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FilterError {}
+message_error!(FilterError);
 
 /// Why [`set_filter`](crate::set_filter) left some marks as they were: their number, and what to do.
 ///

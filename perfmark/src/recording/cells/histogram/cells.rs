@@ -6,7 +6,6 @@
 
 use std::array;
 use std::hint::black_box;
-use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::bucket::{self, COLUMNS, LAST, LINES, SMALL};
@@ -16,7 +15,6 @@ use crate::platform::sync::{AtomicPtr, AtomicU64, own};
 
 /// A histogram with its totals. It needs 256 more bytes for each row between its smallest and its largest value; 512
 /// for the last one.
-#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Cells {
     /// The start of each line; null if its row has no counts. All rows from the smallest value's to the largest value's
@@ -51,16 +49,18 @@ impl Span {
     }
 }
 
-impl Cells {
-    pub(crate) fn new() -> Self {
+impl Default for Cells {
+    fn default() -> Self {
         Self {
-            lines: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
-            sum: AtomicU64::new(0),
+            lines: array::from_fn(|_| AtomicPtr::default()),
+            sum: AtomicU64::default(),
             min: AtomicU64::new(NOTHING),
-            max: AtomicU64::new(0),
+            max: AtomicU64::default(),
         }
     }
+}
 
+impl Cells {
     /// The range from the smallest to the largest value so far. For the thread that owns these cells.
     pub(crate) fn span(&self) -> Span {
         let Some((min, max)) = self.range() else { return Span::NOTHING };

@@ -15,7 +15,8 @@ pub(crate) struct Frozen {
     pub(crate) count: u64,
     /// Signed: after the probe overhead was subtracted, it can be negative for functions that do almost nothing.
     pub(crate) sum: i128,
-    range: Option<(u64, u64)>,
+    /// The smallest and the largest value.
+    pub(crate) range: Option<(u64, u64)>,
 }
 
 impl Frozen {
@@ -64,14 +65,6 @@ impl Frozen {
         }
     }
 
-    pub(crate) fn min(&self) -> Option<u64> {
-        self.range.map(|(min, _)| min)
-    }
-
-    pub(crate) fn max(&self) -> Option<u64> {
-        self.range.map(|(_, max)| max)
-    }
-
     /// The buckets that are not empty. Most are empty, so several are tested at once.
     pub(crate) fn filled(&self) -> Filled {
         const AT_ONCE: usize = 8;
@@ -87,7 +80,6 @@ impl Frozen {
 }
 
 /// The buckets of a histogram that are not empty.
-#[derive(Debug)]
 pub(crate) struct Filled {
     /// Number and count.
     buckets: Vec<(usize, u64)>,
@@ -113,35 +105,28 @@ impl Filled {
     }
 
     /// The buckets with values in another unit, as integers. A bucket's range does not depend on the other values;
-    /// buckets that begin with the same number are merged.
-    pub(crate) fn scaled_buckets(&self, scaled: &ScaledEdges) -> Vec<Bucket> {
+    /// buckets that begin with the same number are merged. `edges` are those of [`scaled_edges`].
+    pub(crate) fn scaled_buckets(&self, edges: &[u64]) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::with_capacity(self.buckets.len());
         for &(number, count) in &self.buckets {
-            let low = scaled.first[number];
+            let low = edges[number];
             if let Some((_, _, before)) = buckets.last_mut().filter(|(before, ..)| *before == low) {
                 *before += count;
                 continue;
             }
-            let next = scaled.first[number + 1..].iter().find(|&&next| next > low);
+            let next = edges[number + 1..].iter().find(|&&next| next > low);
             buckets.push((low, next.map_or(u64::MAX, |next| next - 1), count));
         }
         buckets
     }
 }
 
-/// The first value of each bucket in another unit, and the end of the last one.
-#[derive(Debug)]
-pub(crate) struct ScaledEdges {
-    first: Vec<u64>,
-}
-
-impl ScaledEdges {
-    /// `scale` is the number of units per recorded unit.
-    pub(crate) fn new(scale: f64) -> Self {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
-        let scaled = |value: f64| (value * scale).round() as u64;
-        Self { first: (0..=bucket::COUNT).map(|number| scaled(bucket::first(number))).collect() }
-    }
+/// The first value of each bucket in another unit, and the end of the last one. `scale` is the number of units per
+/// recorded unit.
+pub(crate) fn scaled_edges(scale: f64) -> Vec<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is not negative")]
+    let scaled = |value: f64| (value * scale).round() as u64;
+    (0..=bucket::COUNT).map(|number| scaled(bucket::first(number))).collect()
 }
 
 #[cfg(test)]
@@ -154,7 +139,7 @@ mod tests {
     const MOST: u64 = i64::MAX.cast_unsigned();
 
     fn frozen(values: &[u64]) -> Frozen {
-        let (arena, cells, mut frozen) = (Arena::new(), Cells::new(), Frozen::default());
+        let (arena, cells, mut frozen) = (Arena::new(), Cells::default(), Frozen::default());
         for &value in values {
             cells.add_to_sum(value);
             cells.grow(value, &arena).expect("memory").publish();
@@ -181,7 +166,7 @@ mod tests {
             values.sort_unstable();
             assert_eq!(frozen.count, values.len() as u64);
             assert_eq!(frozen.sum, values.iter().map(|&value| i128::from(value)).sum());
-            assert_eq!((frozen.min(), frozen.max()), (values.first().copied(), values.last().copied()));
+            assert_eq!(frozen.range, values.first().copied().zip(values.last().copied()));
             for (numerator, denominator) in [(0, 1), (1, 2), (9, 10), (99, 100), (999, 1000), (1, 1)] {
                 let rank = (values.len() as u64 * numerator).div_ceil(denominator).max(1);
                 let truth = values[usize::try_from(rank).expect("small") - 1];
@@ -195,37 +180,37 @@ mod tests {
     fn scaled_buckets_do_not_depend_on_other_values_and_lose_no_call() {
         for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
             let all: Vec<u64> = (0..70_000).chain([u64::MAX / 4, MOST]).collect();
-            let scaled = frozen(&all).filled().scaled_buckets(&ScaledEdges::new(scale));
+            let scaled = frozen(&all).filled().scaled_buckets(&scaled_edges(scale));
             assert!(scaled.iter().all(|(low, high, _)| low <= high), "{scaled:?}");
             assert!(scaled.windows(2).all(|pair| pair[0].1 < pair[1].0), "{scaled:?}");
             assert_eq!(scaled.iter().map(|bucket| bucket.2).sum::<u64>(), all.len() as u64);
             for value in all.into_iter().step_by(97) {
-                let alone = frozen(&[value]).filled().scaled_buckets(&ScaledEdges::new(scale));
+                let alone = frozen(&[value]).filled().scaled_buckets(&scaled_edges(scale));
                 assert!(scaled.iter().any(|&(low, high, _)| alone == [(low, high, 1)]), "{value}: {alone:?}");
             }
         }
-        assert_eq!(frozen(&[MOST]).filled().scaled_buckets(&ScaledEdges::new(4.0)), [(u64::MAX, u64::MAX, 1)]);
-        assert_eq!(frozen(&[64, 65, 66]).filled().scaled_buckets(&ScaledEdges::new(1.0)), [(64, 65, 2), (66, 67, 1)]);
+        assert_eq!(frozen(&[MOST]).filled().scaled_buckets(&scaled_edges(4.0)), [(u64::MAX, u64::MAX, 1)]);
+        assert_eq!(frozen(&[64, 65, 66]).filled().scaled_buckets(&scaled_edges(1.0)), [(64, 65, 2), (66, 67, 1)]);
     }
 
     #[test]
     fn merging_loses_nothing() {
         let (one, two) = (values(1, 500), values(2, 700));
         let mut merged = frozen(&one);
-        let (arena, cells) = (Arena::new(), Cells::new());
+        let (arena, cells) = (Arena::new(), Cells::default());
         for &value in &two {
             cells.add_to_sum(value);
             cells.grow(value, &arena).expect("memory").publish();
         }
         cells.add_to(&mut merged, 1);
-        Cells::new().add_to(&mut merged, 1);
+        Cells::default().add_to(&mut merged, 1);
         assert_eq!(merged, frozen(&[one, two].concat()));
     }
 
     #[test]
     fn nothing_recorded_has_no_quantiles() {
         let none = frozen(&[]);
-        assert_eq!((none.count, none.min(), none.max(), none.filled().quantiles([(1, 2)])), (0, None, None, None));
+        assert_eq!((none.count, none.range, none.filled().quantiles([(1, 2)])), (0, None, None));
     }
 
     #[test]

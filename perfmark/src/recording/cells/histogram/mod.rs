@@ -6,4 +6,4 @@ mod frozen;
 mod cells;
 
 pub(crate) use cells::{Cells, Span, add, shown, widened};
-pub(crate) use frozen::{Frozen, ScaledEdges};
+pub(crate) use frozen::{Frozen, scaled_edges};

@@ -18,7 +18,7 @@ pub fn of_types<Closure>(mark: &'static Mark, _: &Closure) -> &'static Mark {
         return mark;
     }
     let id = id_of::<Closure>();
-    mark.by_types().find(id).unwrap_or_else(|| add(mark, id, type_name::<Closure>()))
+    mark.by_types.find(id).unwrap_or_else(|| add(mark, id, type_name::<Closure>()))
 }
 
 /// The identity of a type that may have lifetimes. Types that differ only in lifetimes have the same one.

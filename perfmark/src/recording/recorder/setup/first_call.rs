@@ -131,7 +131,7 @@ fn prepare_plan(
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
-    let (wanted, mode) = (mark_settings.events(), mark_settings.mode);
+    let (wanted, mode) = (mark_settings::events(mark, variant), mark_settings.mode);
     let is_budgeted = mode.measured == Measured::WithinBudget;
     let may_be_thinned = mark_settings.may_be_thinned();
     let every = if is_budgeted { 0 } else { mark_settings.every };

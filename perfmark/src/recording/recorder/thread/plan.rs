@@ -72,7 +72,6 @@ pub(crate) const FAST_EVENTS: usize = CounterSet::MOST;
 const _: () = assert!(FAST_EVENTS == FRAME_EVENTS);
 
 /// A mark on one thread: its cells, which all threads read, and what entry and exit need, which only this thread uses.
-#[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Plan {
     hooks: Cell<Hooks>,

@@ -10,7 +10,6 @@ pub(crate) type Address = (usize, u64);
 const NO_FILE: usize = 0;
 
 /// All modules in which samples can be.
-#[derive(Debug)]
 pub(crate) struct Modules {
     now: Loaded,
     /// Those at the moment before.

@@ -9,7 +9,6 @@ mod address;
 mod processor;
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Debug, Formatter};
 
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
 use perfmark_rdpmc::sample::{Registers, Stack};
@@ -30,12 +29,6 @@ pub(crate) struct Unwinder {
     cache: Cache,
     /// The first code address of each module whose tables are in `frames`.
     with_tables: BTreeSet<u64>,
-}
-
-impl Debug for Unwinder {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unwinder").field("with_tables", &self.with_tables).finish_non_exhaustive()
-    }
 }
 
 impl Unwinder {
