@@ -139,7 +139,7 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// Implements what errors need that consist of a message.
+/// Implements `Display` and `Error` for an error that is a message.
 #[cfg(feature = "std")]
 macro_rules! message_error {
     ($error:ident) => {

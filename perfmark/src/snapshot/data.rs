@@ -284,7 +284,7 @@ pub struct Values {
     pub missing_outermost: u64,
     /// Whether `total` and `self_sum` are estimates, because calls were skipped or not measured.
     pub extrapolated: bool,
-    /// Of `measured`, the calls whose self is an estimate: marked calls inside them were skipped or not measured.
+    /// Of `measured`, the calls whose self is an estimate because marked calls inside them were skipped.
     pub estimated: u64,
     /// The sum over the measured and the imputed calls, without what marked calls inside them cost. Unlike `total`,
     /// it includes calls inside another call of the same mark.

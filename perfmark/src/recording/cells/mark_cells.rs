@@ -305,8 +305,7 @@ pub(crate) struct MarkCells {
     pub(crate) skipped: AtomicU64,
     /// The count of these; null without one.
     skipped_by_function: StdAtomicPtr<AtomicI64>,
-    /// The number of calls, measured in every event, whose self is an estimate because calls inside them were skipped
-    /// or imputed.
+    /// The number of calls, measured in every event, whose self is an estimate because calls inside them were skipped.
     pub(crate) estimated: AtomicU64,
     /// The number of calls that a measured call counts as: one in so many is measured.
     pub(crate) weight: u32,

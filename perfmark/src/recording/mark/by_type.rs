@@ -16,7 +16,7 @@ use once_cell::race::OnceRef;
 #[derive(Debug)]
 pub(crate) struct ByType<T: 'static, K: 'static = TypeId>(OnceRef<'static, [List<K, T>; LISTS]>);
 
-// `OnceRef` lacks it. It is a pointer that is set once, so nothing can be seen half changed.
+// `OnceRef` does not implement it. The table is set once, so no panic leaves it half changed.
 impl<T, K> RefUnwindSafe for ByType<T, K> {}
 
 /// The entries whose keys have the same hash, the last one first.

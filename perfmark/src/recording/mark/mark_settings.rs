@@ -130,7 +130,8 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     apply_to_called()
 }
 
-/// How often filter, budget or sampling were set.
+/// Counts each time that filter, budget or sampling is set: after that, and before it is applied. [`apply`] compares
+/// it.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
 /// How often filter, budget or sampling were set. Each time, other marks may be thinned.
@@ -157,9 +158,9 @@ impl SetFilterError {
     }
 }
 
-/// Applies filter and budget to the mark: at the mark's first call on each thread, and when others are set. The first
-/// call on the first thread alone would not be enough: it may come before the mark is listed, where `set` cannot find
-/// it. `false` if no slot is left: the mark records as before.
+/// Applies filter, budget and sampling to the mark: at the mark's first call on each thread, and when others are set.
+/// The first call on the first thread alone would not be enough: it may come before the mark is listed, where `set`
+/// cannot find it. `false` if no slot is left: the mark records as before.
 pub(crate) fn apply(mark: &'static Mark) -> bool {
     loop {
         // Recording that has ended stays off: whoever ends it switches the mark off after this, or this sees it.
@@ -182,8 +183,8 @@ pub(crate) fn apply(mark: &'static Mark) -> bool {
                 set_slot(mark, mark.own_slot());
             }
         }
-        // Otherwise others were set meanwhile, and may have been applied before these. They are set before they are
-        // counted, and counted before they are applied.
+        // If it differs, a filter, budget or sampling was set meanwhile, and may have been applied before this. Setting
+        // one stores it, then counts the change, then applies it.
         if CHANGES.load(SeqCst) == changes && !is_off() {
             return is_applied;
         }
@@ -286,7 +287,8 @@ impl MarkSettings {
 }
 
 /// The events that a mark records, in the order in which they are named. They are the first of these: the filter's, the
-/// mark's own, those of `PERFMARK_EVENTS`, its crate's defaults. `variant` is as in [`resolve`].
+/// mark's own, those of `PERFMARK_EVENTS`, its crate's defaults. If there are none, they are the default events.
+/// `variant` is as in [`resolve`].
 pub(crate) fn events(mark: &Mark, variant: Option<&'static Variant>) -> Vec<EventSpec> {
     let of_lines = |lines: &'static str| (!lines.is_empty()).then(|| lines.lines().map(EventSpec::parse).collect());
     let mut events: Vec<_> = variant

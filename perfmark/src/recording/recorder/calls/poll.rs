@@ -296,6 +296,7 @@ fn add_poll<const COUNT: usize>(
             for (n, cost) in costs.iter().enumerate().rev() {
                 if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
                     cost.add_call(&cells.events[n], info.is_nested(), arena);
+                    plan.update_span(n);
                 } else {
                     cells.impute(n, info.is_nested());
                     cells.events[n].add_unmeasured(1, info.is_nested());

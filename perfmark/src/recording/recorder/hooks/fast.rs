@@ -12,8 +12,8 @@
 //!
 //! - BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan's first `N` events are
 //!   read. If `K` is `N - 1`, the first one reads ticks. Its event set reads `K` counters together. If it has no
-//!   counters, but an event that depends on context switches, it `IS_WATCHED`. The `KIND` is [`SINGLE_SET`],
-//!   [`SEVERAL_SETS`] or [`GENERAL`]; entries depend only on whether it `IS_GENERAL`.
+//!   counters, but an event that depends on context switches, it `IS_WATCHED`. The thread is as
+//!   its `KIND` says: [`SINGLE_SET`], [`SEVERAL_SETS`] or [`GENERAL`]. Entries depend only on whether it `IS_GENERAL`.
 #![allow(unsafe_code, reason = "hooks rely on the parameters that they were bound for")]
 
 use std::array;
@@ -36,7 +36,7 @@ use crate::recording::recorder::thread::{
 pub(crate) const SINGLE_SET: u8 = 0;
 /// The thread tracks overhead, and has at most [`FAST_EVENT_SLOTS`] event slots.
 pub(crate) const SEVERAL_SETS: u8 = 1;
-/// The same, and the thread may have a call graph and thinned marks.
+/// The thread tracks overhead as for [`SEVERAL_SETS`], and may have a call graph and thinned marks.
 pub(crate) const GENERAL: u8 = 2;
 
 /// Whether exit looks up cells and overhead before it reads the counters. On x86-64 it does, because instructions after
@@ -196,7 +196,7 @@ pub(crate) unsafe fn end<
     reach(&recorder, || reached::name(if IS_LEAF { "end a leaf" } else { "end" }, KIND, [N, K], IS_WATCHED));
     plan.cells.open.store(open_before, Relaxed);
     let inner_cost = pass_to_caller::<KIND, N>(plan, frame, below, &net, IS_LEAF);
-    // SAFETY: `Plan::has_room` returned true for these values.
+    // SAFETY: `Plan::has_room` returned true, so the cells span these values.
     unsafe { add_call::<N, IS_LEAF>(open_before, &cells, &net, &inner_cost) };
     if KIND == GENERAL
         && let Some(node) = frame.graph_node()
@@ -209,8 +209,8 @@ pub(crate) unsafe fn end<
 }
 
 /// Continues the end of a call that is special: calls inside it were skipped, it has flags, its mark is thinned, or its
-/// values are out of its histograms' range. `special` is the number of these calls, with the flags. What the events
-/// counted is in the frame's spare words.
+/// values are out of its histograms' range. `special` is the number of skipped calls inside, with the call's flags.
+/// What the events counted is in the frame's spare words.
 #[inline(never)]
 fn end_special<const N: usize, const IS_LEAF: bool>(
     plan: &Plan,

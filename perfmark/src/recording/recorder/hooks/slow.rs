@@ -206,7 +206,7 @@ pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 /// Removes the innermost frame, which holds what was counted, and leaves the work for that out of the open calls.
 pub(crate) fn finish(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, panicking: bool) {
     let ended = plan.set().emulated_counts();
-    // If calls of this plan usually end on the slow path, it is part of the probe overhead.
+    // If calls of this plan usually end on the slow path, that path is part of the probe overhead.
     let before = Moment::new(&recorder).filter(|_| plan.set().is_fast.get());
     close_call(plan, frame, &recorder, panicking);
     exclude_work(before.as_ref(), &recorder, false);

@@ -290,7 +290,8 @@ impl Calibration<'_> {
         counted
     }
 
-    /// The value, for each event of the set, that nine of ten single calls of `call` do not exceed. It has this plan.
+    /// The value, for each event of the set, that nine of ten single calls of `call`, which has this plan, do not
+    /// exceed.
     fn nine_of_ten(&self, plan: &Plan, call: fn()) -> Numbers {
         let mut samples: [_; EVENT_SLOTS] = array::from_fn(|_| Vec::with_capacity(SAMPLES));
         for _ in 0..SAMPLES {

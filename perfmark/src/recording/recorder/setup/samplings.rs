@@ -97,7 +97,8 @@ impl SkippedCalls {
         let (slots, hooks) = (EventSlots::default(), skipped_hooks(set.mode.is_polled));
         // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
         let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, hooks) });
-        // SAFETY: it is about this thread. It lives as long as `set`, and so as long as calls are skipped.
+        // SAFETY: `sampled` is about this thread. Calls use `no_events` no longer than `set`, and `sampled` lives as
+        // long as that.
         unsafe { no_events.sample(sampled) };
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
@@ -106,7 +107,7 @@ impl SkippedCalls {
         Some(Self { plan, _no_events: no_events })
     }
 
-    /// Whether it is of the plan's mark and mode. The mode has the sampling.
+    /// Whether it is of the plan's mark and mode, which includes the sampling.
     fn is_of(&self, plan: &Plan) -> bool {
         ptr::eq(plan.cells.mark, self.plan.cells.mark) && plan.set().mode == self.plan.set().mode
     }

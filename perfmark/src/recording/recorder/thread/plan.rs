@@ -83,7 +83,7 @@ pub(crate) struct Plan {
     /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
     event_cells: [Cell<*const EventCells>; FAST_EVENTS],
     /// For each of these events, the range of its histogram after the last call on the slow path. Values in the range
-    /// have a bucket. If the mark is thinned, nothing, so that its calls are special at their end.
+    /// have a bucket. If the mark is thinned, it is [`Span::NOTHING`], so that each call ends in `end_special`.
     spans: [Cell<Span>; FAST_EVENTS],
     pub(crate) cells: MarkCells,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own. Null without a call graph.

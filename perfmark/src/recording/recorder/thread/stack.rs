@@ -417,7 +417,8 @@ impl Frame {
         self.flags() & UNRECORDED != 0
     }
 
-    /// Stores a number for event `n`: in a frame with [`LOCKS_SPLIT`], the lock of the event's counter page at entry.
+    /// Stores a number for event `n`. In a frame with [`LOCKS_SPLIT`], it is the lock of the event's counter page at
+    /// entry.
     #[inline]
     pub(crate) fn set_spare(&self, n: usize, number: u64) {
         self.aux[n].set(number);
