@@ -134,7 +134,7 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
 /// it.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// How often filter, budget or sampling were set. Each time, other marks may be thinned.
+/// Differs once other marks may be thinned.
 pub(crate) fn changes() -> u32 {
     CHANGES.load(Relaxed)
 }

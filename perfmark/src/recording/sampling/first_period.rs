@@ -41,6 +41,11 @@ impl FirstPeriod {
         self.end.is_none()
     }
 
+    /// Whether the event has had a sample in its first period.
+    pub(super) fn has_samples(&self) -> bool {
+        self.seen > 0
+    }
+
     /// The event has occurred that many times just before the ring is read.
     pub(super) fn read_at(&mut self, occurrences: u64) {
         let after_first = occurrences.saturating_sub(self.first);

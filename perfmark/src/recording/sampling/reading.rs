@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, fence};
 use std::{mem, ptr};
 
-use perfmark_rdpmc::sample::{Body, Ring, Sample};
+use perfmark_rdpmc::sample::{Body, Reader, Ring, Sample};
 
 use super::first_period::FirstPeriod;
 use super::notes::{SampledThread, UNKNOWN};
@@ -118,46 +118,17 @@ impl Rest {
         };
         fence(Acquire);
         let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
-        let Ok(mut reader) = events.ring.reader() else { return };
-        let mut has_samples = vec![false; self.stacks.len()];
-        let mut read_until = |end: u64, this: &mut Self, totals: &mut [Totals]| {
-            loop {
-                let position = reader.position();
-                if position.wrapping_sub(end).cast_signed() >= 0 {
-                    break;
-                }
-                let Some(record) = reader.read() else { break };
-                let event = events.index(record.origin.id);
-                match record.body {
-                    Body::Sample(sample) => match event.filter(|&event| event < this.stacks.len()) {
-                        Some(event) => {
-                            has_samples[event] = true;
-                            let first_period = this.first_periods[event].as_mut();
-                            let weight = first_period.map_or(1, |period| period.weight(position));
-                            if weight > 0 {
-                                let has_room = this.stacks[event].len() < MOST_WAITING;
-                                let time = record.origin.time.map(since_start);
-                                let thread = || this.thread.clone();
-                                let counted = totals[event].counted(weight, time, &mut this.places[event], thread);
-                                totals::count(&mut this.stacks[event], code.stack(&sample), counted, [has_room; 2]);
-                            }
-                        }
-                        None => totals[0].unknown += 1,
-                    },
-                    Body::Lost { lost, .. } | Body::LostSamples { lost } => this.recorded_lost += lost,
-                    Body::Throttle(_) => totals[event.unwrap_or(0)].throttled += 1,
-                    _ => {}
-                }
+        // Only the collector reads rings, so none has another reader.
+        if let Ok(mut reader) = events.ring.reader() {
+            for note in notes {
+                self.read_until(note.position, &mut reader, events, code, totals);
+                // SAFETY: the notes keep the cells of the thread.
+                unsafe { self.add(note.node, totals) };
             }
-        };
-        for note in notes {
-            read_until(note.position, self, totals);
-            // SAFETY: the notes keep the cells of the thread.
-            unsafe { self.add(note.node, totals) };
+            self.read_until(head, &mut reader, events, code, totals);
         }
-        read_until(head, self, totals);
         if is_active {
-            end_first_periods(events, &mut self.first_periods, &has_samples);
+            end_first_periods(events, &mut self.first_periods);
         }
         if let Some(is_unknown) = outside {
             let node = if is_unknown { UNKNOWN } else { ptr::null() };
@@ -174,6 +145,44 @@ impl Rest {
             let node = if is_unknown { UNKNOWN } else { ptr::null() };
             // SAFETY: `node` is null or unknown.
             unsafe { self.add(node, totals) };
+        }
+    }
+
+    /// Reads the records that begin before the position `end`.
+    fn read_until(
+        &mut self,
+        end: u64,
+        reader: &mut Reader<'_>,
+        events: &Events,
+        code: &mut Code,
+        totals: &mut [Totals],
+    ) {
+        loop {
+            let position = reader.position();
+            if position.wrapping_sub(end).cast_signed() >= 0 {
+                return;
+            }
+            let Some(record) = reader.read() else { return };
+            let event = events.index(record.origin.id);
+            match record.body {
+                Body::Sample(sample) => match event.filter(|&event| event < self.stacks.len()) {
+                    Some(event) => {
+                        let first_period = self.first_periods[event].as_mut();
+                        let weight = first_period.map_or(1, |period| period.weight(position));
+                        if weight > 0 {
+                            let has_room = self.stacks[event].len() < MOST_WAITING;
+                            let time = record.origin.time.map(since_start);
+                            let thread = || self.thread.clone();
+                            let counted = totals[event].counted(weight, time, &mut self.places[event], thread);
+                            totals::count(&mut self.stacks[event], code.stack(&sample), counted, [has_room; 2]);
+                        }
+                    }
+                    None => totals[0].unknown += 1,
+                },
+                Body::Lost { lost, .. } | Body::LostSamples { lost } => self.recorded_lost += lost,
+                Body::Throttle(_) => totals[event.unwrap_or(0)].throttled += 1,
+                _ => {}
+            }
         }
     }
 
@@ -212,9 +221,9 @@ fn since_start(time: u64) -> u64 {
 }
 
 /// Gives the usual period to the events that have had a sample.
-fn end_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>], has_samples: &[bool]) {
-    for (at, period) in first_periods.iter_mut().enumerate().filter(|(at, _)| has_samples[*at]) {
-        if let Some(period) = period.as_mut().filter(|period| period.goes_on()) {
+fn end_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>]) {
+    for (at, period) in first_periods.iter_mut().enumerate() {
+        if let Some(period) = period.as_mut().filter(|period| period.goes_on() && period.has_samples()) {
             // It fails if the thread has ended, which has no more samples.
             _ = events.ring.restart_with_period(at, period.usual);
             let counts = events.ring.counts().unwrap_or_default();

@@ -12,8 +12,8 @@
 //!
 //! - BINDING: `bind` chooses a hook only for plans for which its parameters are true. The plan's first `N` events are
 //!   read. If `K` is `N - 1`, the first one reads ticks. Its event set reads `K` counters together. If it has no
-//!   counters, but an event that depends on context switches, it `IS_WATCHED`. The thread is as
-//!   its `KIND` says: [`SINGLE_SET`], [`SEVERAL_SETS`] or [`GENERAL`]. Entries depend only on whether it `IS_GENERAL`.
+//!   counters, but an event that depends on context switches, it `IS_WATCHED`. The thread is as its `KIND` says:
+//!   [`SINGLE_SET`], [`SEVERAL_SETS`] or [`GENERAL`]. Entries depend only on whether it `IS_GENERAL`.
 #![allow(unsafe_code, reason = "hooks rely on the parameters that they were bound for")]
 
 use std::array;
