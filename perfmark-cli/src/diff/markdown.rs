@@ -31,7 +31,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     failures.write(&mut out, "");
     undecided.write(&mut out, "");
     changed.write(&mut out, HEADER);
-    unchanged.write_folded(&mut out, HEADER, ["mark", " unchanged"]);
+    unchanged.write_folded(&mut out, HEADER, ["mark", ": no change found"]);
     remarks.write_folded(&mut out, "", ["remark", ""]);
     out.truncate(out.trim_end().len());
     out + "\n"
@@ -167,8 +167,8 @@ mod tests {
             } else {
                 assert!(failures == dearer && rows > dearer + 10, "{failures} failures, {rows} rows");
                 assert_eq!(text.matches("| +50.0 % |").count(), dearer);
-                let unchanged = counted((MARKS - dearer) as u64, "mark");
-                assert!(text.contains(&format!("{unchanged} unchanged</summary>")), "{text}");
+                let others = counted((MARKS - dearer) as u64, "mark");
+                assert!(text.contains(&format!("{others}: no change found</summary>")), "{text}");
                 assert!(text.contains(&left_out(MARKS - rows)), "{text}");
             }
             if dearer == 2 {

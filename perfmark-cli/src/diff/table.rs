@@ -22,11 +22,10 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair));
     }
-    let has_changed = !lines.is_empty();
-    let mut is_first = true;
+    let mut title = format!("{}no change found:", if lines.is_empty() { "" } else { "\n" });
     for pair in comparison.unchanged() {
-        if std::mem::take(&mut is_first) {
-            lines.push(Err(if has_changed { "\nunchanged:".into() } else { "unchanged:".into() }));
+        if !title.is_empty() {
+            lines.push(Err(std::mem::take(&mut title)));
         }
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair));

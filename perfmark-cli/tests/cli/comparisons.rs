@@ -250,7 +250,7 @@ fn a_comparison_is_available_as_markdown_and_json() {
         markdown,
         &[
             "| parse | instructions (mean) | 100,000 | 110,000 | +10.0 % | +10,000 |",
-            "<details><summary>1 mark unchanged</summary> | mark |",
+            "<details><summary>1 mark: no change found</summary> | mark |",
             "| &lt;c&gt;a\\|b |",
         ],
     );
