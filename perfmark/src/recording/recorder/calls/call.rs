@@ -188,7 +188,7 @@ mod empty_calls {
 }
 
 /// Those of thinned marks, whose marked functions begin them in another way.
-mod empty_thinned_calls {
+pub(crate) mod empty_thinned_calls {
     use std::hint::black_box;
 
     use super::{CalibrationCalls, Mark, begin, ended};

@@ -330,9 +330,12 @@ pub(crate) struct ActivityGuard<'a> {
 impl<'a> ActivityGuard<'a> {
     /// Sets the thread's activity. Nobody can acquire the recorder as long as the guard lives.
     pub(crate) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
-        let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
+        let is_busy = thread.is_busy();
+        let interrupts_hook = thread.interrupts_hook.replace(is_busy);
         TlsPointer::get().clear();
-        let gap = thread.recorder().map_or(0, |recorder| recorder.change_gap(Bursts::pause));
+        // In a gap, marked functions may then skip calls of this work. But the open calls cannot be changed.
+        let recorder = thread.recorder().filter(|_| !is_busy);
+        let gap = recorder.map_or(0, |recorder| recorder.change_gap(Bursts::pause));
         Self { thread, activity: thread.activity.replace(activity), interrupts_hook, gap }
     }
 }
@@ -364,4 +367,44 @@ pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: N
     // SAFETY: RECORDER and CELLS hold for the recorder that the thread had before.
     unsafe { thread.replace_recorder(program_recorder) };
     thread.activity.set(activity);
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::super::event_set::EventSet;
+    use super::super::memory;
+    use super::*;
+    use crate::recording::cells::{Owner, Switched};
+    use crate::recording::mark::CallMode;
+    use crate::recording::recorder::calls::call::empty_thinned_calls::CALIBRATION_CALLS;
+    use crate::recording::recorder::hooks::slow;
+
+    #[test]
+    fn own_work_in_a_signal_handler_that_interrupts_a_hook_leaves_the_open_calls_alone() {
+        static MARK: Mark = Mark::hidden(8);
+        let cells = ThreadCells::new(Owner::new(), None, Switched::new(0));
+        let recorder_ptr = memory::allocate().expect("memory");
+        // SAFETY: RECORDER, CELLS: only this test uses the recorder, until it is freed below. The event set has no
+        // slot, and its hooks suit all plans.
+        unsafe {
+            let set = EventSet::new(&[], &EventSlots::default(), CallMode::default(), &CALIBRATION_CALLS, slow::HOOKS);
+            let plan = Plan::new(MarkCells::new(&MARK, [].into(), 1), &set, None, ptr::null());
+            memory::set_up_stack(recorder_ptr, 0);
+            let recorder = recorder_ptr.as_ref();
+            recorder.set_up(&raw const cells, None);
+            recorder.bursts.gap.begin(5);
+            (0..3).for_each(|_| _ = recorder.stack.open(recorder.stack.next().expect("room"), &plan, 0));
+            with_thread(|thread| {
+                let before = thread.replace_recorder(recorder_ptr.as_ptr());
+                TlsPointer::get().clear();
+                let mut visited = 0;
+                // The links of the frames are reversed meanwhile.
+                recorder.stack.visit_above(None, |_| visited += own_work(|| 1).expect("the thread does no other"));
+                assert_eq!(visited, 3);
+                thread.replace_recorder(before);
+            });
+            assert_eq!(recorder.bursts.gap.end(), 5);
+            memory::free(recorder_ptr);
+        }
+    }
 }
