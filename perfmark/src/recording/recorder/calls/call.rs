@@ -148,6 +148,7 @@ macro_rules! empty_calls {
             unmarked_caller,
             marked_caller,
             marked_caller_of_unmarked: caller_of_unmarked,
+            unmarked_caller_of_skipped,
             marked_caller_of_skipped: caller_of_skipped,
             unmarked_suspended: [unmarked; 2],
             marked_suspended: [unmarked; 2],
@@ -157,6 +158,7 @@ macro_rules! empty_calls {
             caller_mark: &CALLER,
             skipped_mark: &SKIPPED,
             if_thinned: $if_thinned,
+            without_polls: None,
         };
 
         empty_call!(marked, &EMPTY, black_box(()), ended);
@@ -174,6 +176,12 @@ macro_rules! empty_calls {
         #[inline(never)]
         fn unmarked_caller() {
             marked();
+            black_box(());
+        }
+
+        #[inline(never)]
+        fn unmarked_caller_of_skipped() {
+            skipped();
             black_box(());
         }
     };

@@ -59,6 +59,7 @@ mod empty_calls {
     use std::task::{Context, Poll, Waker};
 
     use super::{CalibrationCalls, Mark, Polled};
+    use crate::recording::recorder::calls::call::empty_thinned_calls;
     use crate::recording::recorder::{begin, ended};
 
     static EMPTY: Mark = Mark::hidden(5).polled();
@@ -71,6 +72,7 @@ mod empty_calls {
         skipped: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
         unmarked_caller: || poll(async { calls().await }),
         marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
+        unmarked_caller_of_skipped: || poll(async { calls_skipped().await }),
         marked_caller_of_skipped: || poll(async { Polled::new(|| &CALLER, calls_skipped()).await }),
         marked_caller_of_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
         unmarked_suspended: [|| poll(async { twice().await }), || poll(async { thrice().await })],
@@ -84,6 +86,7 @@ mod empty_calls {
         caller_mark: &CALLER,
         skipped_mark: &SKIPPED,
         if_thinned: None,
+        without_polls: Some(&empty_thinned_calls::CALIBRATION_CALLS),
     };
 
     #[allow(clippy::unused_async, reason = "a future that does nothing when polled")]
@@ -99,8 +102,9 @@ mod empty_calls {
         marked().await;
     }
 
+    #[allow(clippy::unused_async, reason = "a future that does little when polled")]
     async fn calls_skipped() {
-        Polled::new(|| &SKIPPED, unmarked()).await;
+        (empty_thinned_calls::CALIBRATION_CALLS.skipped)();
     }
 
     async fn around() {

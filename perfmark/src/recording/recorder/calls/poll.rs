@@ -337,7 +337,7 @@ fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], ce
 fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     reach(recorder, || "end a poll that is unmeasured".into());
     let generation = recorder.generation.get();
-    let Some(cells) = recorder.cells_of(mark) else { return end_without_recorder(mark, call, token, outcome) };
+    let Some(cells) = recorder.cells_in_use(mark) else { return end_without_recorder(mark, call, token, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));
     let info = call.info().unwrap_or_else(|| CallInfo::new(generation, is_nested, cells.weight));
     if info.generation != generation || matches!(call, PolledCall::Over) {
@@ -406,7 +406,9 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
         let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
-        for cells in recorder.cells_of(mark).iter().flat_map(|cells| &cells.events) {
+        // If the mark's `every` has changed since the call began, its weight is unknown.
+        let cells = recorder.cells_of(mark).filter(|cells| info.has_weight(cells.weight));
+        for cells in cells.iter().flat_map(|cells| &cells.events) {
             let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));
             if let Some(mut cost) = cells.event.below(NO_EVENT).and_then(cost) {
                 if Some(cells.event) == suspended {

@@ -103,6 +103,12 @@ pub(crate) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
 
 /// Begins a poll that is skipped. While calls are sampled, it has a frame, so that samples in it belong to it.
 fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
+    let stack = &recorder.stack;
+    if let Some(around) = stack.innermost() {
+        around.add_overhead::<EVENT_SLOTS>(&plan.set().overhead.skipped_poll_extra);
+        // The call around ends as one with calls inside, so that the overhead is taken from it.
+        stack.serial.set(stack.serial.get() + 1);
+    }
     if let Some(of_skipped) = plan.skipped() {
         return of_skipped.base_hooks().begin(recorder);
     }

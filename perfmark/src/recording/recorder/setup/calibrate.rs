@@ -8,6 +8,7 @@
 use std::array;
 use std::cell::RefCell;
 use std::hint::black_box;
+use std::iter;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use crate::compact::sort_by;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{Graph, MarkCells};
-use crate::recording::mark::{Mark, Measured};
+use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::random;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::hooks::bind::bind_plan;
@@ -99,9 +100,15 @@ pub(crate) fn measure(
     unsafe { scratch.set_thinning(&thinning, &resources.slots) };
     scratch.has_thinned.set(program.has_thinned.get());
     scratch.random.set(random::SEED);
-    let of_skipped = SkippedCalls::new(calls.skipped_mark, set).filter(|_| program.has_thinned.get());
-    for plan in &plans {
-        if let Some(of_skipped) = &of_skipped {
+    let without_polls = calls.without_polls.map(|calls| (calls, without_polls(set, calls)));
+    let plan_without_polls = without_polls.as_ref().map(|(calls, set)| plan(set, calls.skipped_mark, true));
+    let frames = |calls: &CalibrationCalls, set| {
+        SkippedCalls::new(calls.skipped_mark, set).filter(|_| program.has_thinned.get())
+    };
+    let of_skipped = [frames(calls, set), without_polls.as_ref().and_then(|(calls, set)| frames(calls, set))];
+    let of_each = plans.iter().zip(iter::repeat(&of_skipped[0])).chain(plan_without_polls.iter().zip(&of_skipped[1..]));
+    for (plan, of_skipped) in of_each {
+        if let Some(of_skipped) = of_skipped {
             // SAFETY: it lives until the end of this function, as `plans` do.
             unsafe { of_skipped.give_frames(plan) };
         }
@@ -114,7 +121,7 @@ pub(crate) fn measure(
     let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
     let measured =
         Calibration { key, slots, loops, thread, scratch_ptr, scratch, empty, caller, around }.measure(calls);
-    drop(plans);
+    drop((plans, plan_without_polls));
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };
     if let (Some(measured), Ok(mut cache)) = (measured, CACHE.lock()) {
@@ -129,6 +136,18 @@ fn plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
     let cells = set.new_cells();
     // SAFETY: the plan is used no longer than the set.
     unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
+}
+
+/// An event set of thinned marks like this one, but without events and polls.
+fn without_polls(set: &EventSet, calls: &'static CalibrationCalls) -> EventSet {
+    let mode = CallMode { is_polled: false, ..set.mode };
+    // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
+    let without_polls = unsafe { EventSet::new(&[], &EventSlots::default(), mode, calls, slow::HOOKS) };
+    if let Some(sampled) = set.sampled() {
+        // SAFETY: it is about this thread, and lives as long as `set`, which is used for longer.
+        unsafe { without_polls.sample(sampled) };
+    }
+    without_polls
 }
 
 struct Calibration<'a> {
@@ -167,12 +186,9 @@ impl Calibration<'_> {
         let (counted, [unmarked_time, marked_time, ..]) =
             self.in_loops(loops, &|calls: &dyn Fn()| self.run_calls(calls))?;
         let [unmarked, marked, unmarked_caller, caller, completed, returned, of_suspended @ ..] = &counted;
-        let beside_skipped = [calls.unmarked, calls.skipped, calls.marked_caller_of_skipped];
-        let ([unmarked_beside, skipped, caller_of_skipped], _) =
-            &self.in_loops(beside_skipped, &|calls: &dyn Fn()| self.run_skipped(calls))?;
-        // The caller's probe, and the rest of the function.
-        let (of_caller, rest) = (per_call(caller_of_skipped, skipped), per_call(unmarked_caller, marked));
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
+        let [skipped, skipped_poll_extra, skipped_extra] =
+            if self.key.has_thinned() { self.of_skipped(calls, &total)? } else { Default::default() };
         // The last poll of a suspended call executes more than the end of a call of one poll.
         let [bare, once, bare_twice, twice] = of_suspended;
         let (once, twice) = (per_call(once, bare), per_call(twice, bare_twice));
@@ -195,8 +211,9 @@ impl Calibration<'_> {
             in_caller: less(&callers, &inner),
             total,
             caller_extra: less(&caller, &total),
-            skipped: per_call(skipped, unmarked_beside),
-            skipped_extra: less(&of_caller, &each(&rest, &total, &|rest, total| rest + total)),
+            skipped,
+            skipped_poll_extra,
+            skipped_extra,
             first_suspend_extra: each(&once, &total, &|once, total| once.wrapping_sub(2 * total)),
             suspend_extra: each(&less(&twice, &once), &total, &u64::wrapping_sub),
             early_extra,
@@ -206,6 +223,25 @@ impl Calibration<'_> {
         };
         let call_ns = marked_time.saturating_sub(unmarked_time).as_nanos() as f64 / f64::from(CALLS);
         Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })
+    }
+
+    /// The overhead of a skipped call, how much more a skipped poll adds, and how much more a call adds if calls inside
+    /// it were skipped. A leaf call adds `total`.
+    fn of_skipped(&self, calls: &CalibrationCalls, total: &Numbers) -> Option<[Numbers; 3]> {
+        let without_polls = calls.without_polls.unwrap_or(calls);
+        let loops = [
+            without_polls.unmarked,
+            without_polls.skipped,
+            calls.unmarked,
+            calls.skipped,
+            calls.unmarked_caller_of_skipped,
+            calls.marked_caller_of_skipped,
+        ];
+        let (counted, _) = self.in_loops(loops, &|calls: &dyn Fn()| self.run_skipped(calls))?;
+        let [unmarked, skipped, unmarked_poll, skipped_poll, unmarked_caller, caller] = &counted;
+        let call = per_call(skipped, unmarked);
+        let poll_extra = each(&per_call(skipped_poll, unmarked_poll), &call, &u64::wrapping_sub);
+        Some([call, poll_extra, less(&per_call(caller, unmarked_caller), total)])
     }
 
     /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be

@@ -14,6 +14,8 @@ use super::plan::Plan;
 use super::stack::{Frame, FrameSpace, STACK_ALIGNMENT, Split, SplitSpace};
 use super::state::{HeldRecorder, Recorder};
 use crate::platform::per_process::{self, PerProcess};
+use crate::recording::cells::MarkCells;
+use crate::recording::mark::Mark;
 use crate::recording::mark::entry::{self, Counts, SLOTS};
 
 /// The layout of a thread's memory, which is aligned to [`STACK_ALIGNMENT`].
@@ -135,6 +137,14 @@ unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<*co
 }
 
 impl HeldRecorder {
+    /// The cells to which calls of the mark are added at present, if it was called on the thread.
+    pub(crate) fn cells_in_use(&self, mark: &'static Mark) -> Option<&MarkCells> {
+        // SAFETY: RECORDER and CELLS hold for a recorder that is held. A mark's slot is below `SLOTS`.
+        let plan = unsafe { find_plan(self.as_ptr(), mark.slot()) };
+        let cells = plan.map(|plan| &plan.cells).filter(|cells| ptr::eq(cells.mark, mark));
+        cells.or_else(|| self.cells_of(mark))
+    }
+
     /// Lets the next call of the mark with this slot set up a plan.
     pub(crate) fn forget_plan(&self, slot: u32) {
         // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `SLOTS`.

@@ -32,7 +32,9 @@ pub(crate) struct CalibrationCalls {
     pub(crate) marked_caller: fn(),
     /// With `caller_mark`; calls `unmarked`.
     pub(crate) marked_caller_of_unmarked: fn(),
-    /// With `caller_mark`; calls `skipped`.
+    /// Calls a function with a thinned mark, which is not made of polls.
+    pub(crate) unmarked_caller_of_skipped: fn(),
+    /// With `caller_mark`; calls the same.
     pub(crate) marked_caller_of_skipped: fn(),
     /// Calls that are suspended once, and twice, if calls are made of polls.
     pub(crate) unmarked_suspended: [fn(); 2],
@@ -45,6 +47,8 @@ pub(crate) struct CalibrationCalls {
     pub(crate) skipped_mark: &'static Mark,
     /// The calls of marks that are thinned, if their marked functions begin them in another way.
     pub(crate) if_thinned: Option<&'static Self>,
+    /// The calls of thinned marks that are not made of polls; `None` if these are not.
+    pub(crate) without_polls: Option<&'static Self>,
 }
 
 impl Debug for CalibrationCalls {
@@ -79,8 +83,10 @@ pub(crate) struct ProbeOverhead<T> {
     pub(crate) total: [T; EVENT_SLOTS],
     /// How much more a caller adds than a leaf call, for each event slot.
     pub(crate) caller_extra: [T; EVENT_SLOTS],
-    /// Overhead of a skipped call in the values of the calls around, for each event slot.
+    /// Overhead of a skipped call in the values of the calls around, for each event slot; and how much more a skipped
+    /// poll adds.
     pub(crate) skipped: [T; EVENT_SLOTS],
+    pub(crate) skipped_poll_extra: [T; EVENT_SLOTS],
     /// How much more a call adds if calls inside it were skipped, for each event slot.
     pub(crate) skipped_extra: [T; EVENT_SLOTS],
     /// How much more a call made of polls adds if it is suspended, for each event slot; and each further time it is.
