@@ -241,6 +241,35 @@ fn settings_may_change_between_the_polls_of_an_async_call() {
     }
 }
 
+/// Its first poll spins, so that it takes time.
+#[perfmark(time)]
+async fn dropped_after_a_change(waits: bool) {
+    (0..1_000).for_each(|n| _ = black_box(n));
+    if waits {
+        future::pending::<()>().await;
+    }
+}
+
+#[test]
+fn a_dropped_call_is_unmeasured_if_its_mark_has_had_another_share_of_measured_calls_since() {
+    if passed_in_own_process() {
+        return;
+    }
+    let mut context = Context::from_waker(Waker::noop());
+    for (filter, is_measured) in [("", true), ("settings::dropped_after_a_change=every:1000", false)] {
+        let before = snapshot();
+        let mut call = Box::pin(dropped_after_a_change(true));
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        apply(filter);
+        assert!(pin!(dropped_after_a_change(false)).poll(&mut context).is_ready());
+        drop(call);
+        let mark = snapshot().since(&before).marks.into_iter().find(|mark| mark.name == "dropped_after_a_change");
+        let mark = mark.expect("it was called");
+        let time = &mark.values[0];
+        assert_eq!((mark.cancelled, time.unwound_total > 0), (1, is_measured), "{filter}: {time:?}");
+    }
+}
+
 fn generic<T: Default>() -> T {
     #[perfmark(time, generic)]
     fn by_type<T: Default>() -> T {
