@@ -49,6 +49,7 @@ const FAULTS: &[Fault] = &[
     alone("a_fork", processes::forks),
     beside("a_fork_beside_threads", processes::forks),
     alone("a_fork_in_a_call", processes::forks_in_a_call),
+    alone("a_fork_in_a_poll", processes::forks_in_a_poll),
     beside("a_bare_clone", processes::clones),
     beside("programs_started", processes::starts_programs),
     alone("a_daemon", processes::becomes_a_daemon),

@@ -1,8 +1,10 @@
 //! Processes that a program makes: forked, cloned and started ones, and the one in which it continues.
 
-use std::env;
 use std::os::unix::process::CommandExt as _;
+use std::pin::pin;
 use std::process::{Command, ExitCode, exit};
+use std::task::{Context, Poll, Waker};
+use std::{env, future};
 
 use perfmark::perfmark;
 
@@ -81,6 +83,49 @@ fn inner(calls: u64) -> libc::pid_t {
         (0..calls).for_each(work);
     }
     child
+}
+
+/// In the child, an async call that its parent began goes on or ends after a call of its own.
+pub(crate) fn forks_in_a_poll() {
+    for at in 0..3 {
+        let mut call = pin!(forks_at(at));
+        let mut context = Context::from_waker(Waker::noop());
+        let is_child = loop {
+            if let Poll::Ready(is_child) = call.as_mut().poll(&mut context) {
+                break is_child;
+            }
+        };
+        if is_child {
+            let snapshot = perfmark::snapshot();
+            let parents = snapshot.marks.iter().filter(|mark| mark.name == "forks_at");
+            assert_eq!(parents.map(|mark| mark.calls + mark.in_flight).sum::<u64>(), 0, "its parent's call: {at}");
+            assert_eq!(recorded(), 1);
+            ledger().will_leave(Leaves::Report);
+            exit(0);
+        }
+    }
+}
+
+/// Forks in its only poll, in the first of two, or in the second.
+#[perfmark(time, page_faults)]
+async fn forks_at(at: u64) -> bool {
+    let mut polls = 0;
+    let mut is_child = false;
+    future::poll_fn(|_| {
+        polls += 1;
+        if polls == at.max(1) {
+            match fork() {
+                0 => {
+                    ledger::begin(true);
+                    work(1);
+                    is_child = true;
+                }
+                child => wait_for(child, 0),
+            }
+        }
+        if at == 0 || polls == 2 { Poll::Ready(is_child) } else { Poll::Pending }
+    })
+    .await
 }
 
 /// Children that no fork handler notices.

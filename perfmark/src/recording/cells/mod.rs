@@ -11,4 +11,4 @@ pub(crate) use event_cost::EventCost;
 pub(crate) use graph::{Graph, Known, Node};
 pub(crate) use histogram::{Span, add};
 pub(crate) use mark_cells::*;
-pub(crate) use switched::{CALLS, ROOM, Switched};
+pub(crate) use switched::{CALLS, RANGES, ROOM, Switched};

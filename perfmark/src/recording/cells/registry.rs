@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc as Shared, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use perfmark_rdpmc::clock::Clock;
 
 use super::graph;
 use super::mark_cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
+use super::switched::{CALLS, RANGES};
 use crate::compact::Map;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::{Arc, Mutex, MutexGuard};
@@ -62,6 +63,8 @@ pub(crate) struct Registry {
     setups: AtomicUsize,
     /// A number that differs from those of the processes that this one was forked from.
     pub(crate) generation: u8,
+    /// The number of [`RECORDERS`] before those of this process.
+    recorders_before: u64,
 }
 
 /// Clones share their content. So a snapshot can merge a clone while threads begin and end: it has each thread once,
@@ -76,6 +79,11 @@ struct Threads {
 }
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
+
+/// The number of recorders set up in this process and those that it was forked from. It gives each recorder its own
+/// range of call numbers, so a guard of another thread or of the parent finds no frame. Calibration uses the first
+/// range.
+static RECORDERS: AtomicU64 = AtomicU64::new(1);
 
 /// In a forked child, the marks still hold calls of the parent. The first call of this function in a child removes
 /// them, before any calls of its own.
@@ -100,7 +108,8 @@ impl Default for Registry {
         static GENERATIONS: AtomicU8 = AtomicU8::new(0);
         forget_parents_calls();
         let generation = GENERATIONS.fetch_add(1, Relaxed);
-        Self { threads: Mutex::default(), setups: AtomicUsize::new(0), generation }
+        let recorders_before = RECORDERS.load(Relaxed);
+        Self { threads: Mutex::default(), setups: AtomicUsize::new(0), generation, recorders_before }
     }
 }
 
@@ -143,6 +152,18 @@ pub(crate) fn wait_for_setups() {
 }
 
 impl Registry {
+    /// The number before those of the calls of a new recorder.
+    #[allow(clippy::unused_self, reason = "it exists before the process's first recorder")]
+    pub(crate) fn next_numbers(&self) -> u64 {
+        RECORDERS.fetch_add(1, Relaxed) % RANGES * CALLS
+    }
+
+    /// Whether the call with this number began in this process.
+    pub(crate) fn has_begun(&self, number: u64) -> bool {
+        let of_process = RECORDERS.load(Relaxed) - self.recorders_before;
+        (number / CALLS).wrapping_sub(self.recorders_before) % RANGES < of_process
+    }
+
     fn lock(&self) -> MutexGuard<'_, Threads> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }

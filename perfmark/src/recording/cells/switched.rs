@@ -22,6 +22,8 @@ use crate::platform::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
 
 /// The range of numbers for the calls of one thread; it begins at a multiple of this.
 pub(crate) const CALLS: u64 = 1 << 40;
+/// How many ranges there are. After so many threads, ranges repeat.
+pub(crate) const RANGES: u64 = 1 << 20;
 
 /// The most calls that a thread's stack has room for.
 pub(crate) const ROOM: usize = 2_048;

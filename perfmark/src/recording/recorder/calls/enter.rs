@@ -163,7 +163,10 @@ pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     }
     let _errno = KeepErrno::new();
     own_work(|| {
-        if let Ok(registry) = registry() {
+        // If not, a process began it that this one was forked from.
+        if let Ok(registry) = registry()
+            && registry.has_begun(token & SERIAL)
+        {
             let is_skipped = is_skipped(token);
             registry.end_elsewhere(Some(mark).filter(|_| !is_skipped), token & SERIAL, counts);
             // Other skipped calls were counted when they began.
@@ -177,6 +180,11 @@ pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
 /// Whether the call with this token began on this thread.
 pub(crate) fn began_here(token: Token) -> bool {
     with_thread(|thread| thread.began_call(token & SERIAL))
+}
+
+/// Whether a process that this one was forked from began the call with this token, whose frame was on some thread.
+pub(crate) fn began_in_parent(token: Token) -> bool {
+    own_work(registry).and_then(Result::ok).is_some_and(|registry| !registry.has_begun(token & SERIAL))
 }
 
 /// Creates what the process needs while it has one thread. A fork during this work on another thread would leave the

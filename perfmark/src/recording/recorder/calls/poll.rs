@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::enter::{self, began_here, leave_elsewhere, set_up_call};
+use super::enter::{self, began_here, began_in_parent, leave_elsewhere, set_up_call};
 use super::packed_cost::{NO_EVENT, PackedCost};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use crate::recording::cells::{EventCost, MarkCells, add, registry::registry};
@@ -361,6 +361,14 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
 #[cold]
 #[inline(never)]
 fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    // A forked child does not record its parent's calls.
+    let is_parents = match call.info() {
+        Some(info) => generation().is_some_and(|generation| generation != info.generation),
+        None => has_frame(token) && began_in_parent(token),
+    };
+    if is_parents {
+        return call.set(PolledCall::Over);
+    }
     if has_frame(token) {
         leave_elsewhere(token, mark, false);
     }

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::EmulatedCounter;
@@ -17,7 +16,7 @@ use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{
-    CALLS, MarkCells, Owner, Switched,
+    MarkCells, Owner, Switched,
     registry::{Setup, forget_parents_calls, registry},
 };
 use crate::recording::events::events;
@@ -26,7 +25,7 @@ use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::{
     Activity, ActivityGuard, CalibrationCalls, EventSet, HeldRecorder, InnerCalls, OverheadKey, Plan, ProbeOverhead,
-    Recorder, SERIAL, ThreadState,
+    Recorder, ThreadState,
     memory::{self, find_plan, forget_plan, set_plan},
     with_thread,
 };
@@ -251,17 +250,13 @@ unsafe fn resources(thread: &ThreadState) -> Option<&mut Resources> {
 
 /// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
 fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Recorder>> {
-    /// The number of recorders set up in this process and those that it was forked from. It gives each recorder its own
-    /// range of call numbers, so a guard of another thread or of the parent finds no frame. Calibration uses the first
-    /// range.
-    static RECORDERS: AtomicU64 = AtomicU64::new(1);
     let registry = registry()?;
     let existing = thread.recorder_ptr();
     // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
     if let Some(recorder_ptr) = existing.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
         return Ok(recorder_ptr);
     }
-    let first = RECORDERS.fetch_add(1, Relaxed).wrapping_mul(CALLS) & SERIAL;
+    let first = registry.next_numbers();
     let (owner, switched) = (Owner::new(), Switched::new(first));
     let reused = if existing.is_none() { reuse::take(mark) } else { None };
     let (recorder_ptr, mut resources) = if let Some(reused) = reused {

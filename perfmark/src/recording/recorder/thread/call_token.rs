@@ -1,5 +1,6 @@
 //! The token that a call holds between entry and exit.
 
+use crate::recording::cells::{CALLS, RANGES};
 use crate::recording::mark::entry::OFF;
 
 /// The serial number of the call's frame, possibly with flags, from 1 on. If the highest bit is set, the call has no
@@ -24,6 +25,7 @@ pub(crate) const PANICKING: u64 = 1 << 60;
 pub(crate) const FRAME_OF_SKIPPED: u64 = SLOW | PANICKING;
 /// The bits of the serial number itself, which counts calls.
 pub(crate) const SERIAL: u64 = PANICKING - 1;
+const _: () = assert!(SERIAL == CALLS * RANGES - 1);
 
 /// Whether the call with this token is skipped, perhaps with a frame.
 pub(crate) fn is_skipped(token: Token) -> bool {
