@@ -59,7 +59,8 @@ impl Snapshot {
     ///
     /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact if they are
     /// outside of the earlier range. Else they come from the buckets, within 1/64, as the quantiles do. The number of
-    /// calls in flight, threads, events and notes are those of this snapshot.
+    /// calls in flight, threads, events and notes are those of this snapshot. A sample in a call belongs to the span in
+    /// which the call ends.
     ///
     /// If the other snapshot is not an earlier one of the same process, or [`reset`](crate::reset) was called between
     /// them, nothing is subtracted, and a note says so.
@@ -102,12 +103,11 @@ impl Snapshot {
         let indices = indices_in(&self.marks, &earlier.marks);
         between.subtract_graph(&earlier.call_graph, &indices);
         between.call_graph_lacks = self.call_graph_lacks.saturating_sub(earlier.call_graph_lacks);
-        for (n, samples) in between.samples.iter_mut().enumerate() {
-            // A program may sample an event in several samplings, with and without timestamps, or beside other events.
-            // Later ones follow.
-            let (all, is_this) = (earlier.sampled(), |before: &&Samples| before.is_same_sampling(samples));
-            if let Some(before) = all.get(n).filter(is_this).or_else(|| all.iter().find(is_this)) {
-                *samples = samples.since(before, &indices);
+        // A program may sample an event in several samplings, one after the other. Later ones follow.
+        let mut before: Vec<&Samples> = earlier.sampled().iter().collect();
+        for samples in &mut between.samples {
+            if let Some(n) = before.iter().position(|before| before.is_same_sampling(samples)) {
+                *samples = samples.since(before.remove(n), &indices);
             }
         }
         between.wall_ns -= earlier.wall_ns;
@@ -124,7 +124,7 @@ impl Snapshot {
     /// No call is lost or invented: counts, sums and buckets are added, and quantiles come from the added buckets. If
     /// one snapshot lacks an event of the other, its calls are unmeasured in that event. If one lacks a call graph, its
     /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event and its rate
-    /// are the same; otherwise those of the first are kept, and a note says so.
+    /// are the same; otherwise both are kept.
     ///
     /// Marks of one path, name and location are the same mark. If a snapshot has several of them, their
     /// [`type_hash`](Mark::type_hash) distinguishes them, so those of two builds have separate rows. If each snapshot

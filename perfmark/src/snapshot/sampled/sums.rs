@@ -123,7 +123,11 @@ impl Samples {
         let mut sums = Sums::default();
         sums.combine(self, &Some, ADD);
         sums.combine(earlier, &|mark| at(indices, mark), SUBTRACT);
-        sums.into_samples(self).with_counts([self, earlier], u64::saturating_sub)
+        let since = sums.into_samples(self).with_counts([self, earlier], u64::saturating_sub);
+        // Samples in open calls get a path when their call ends. Threads that could not be sampled are still not.
+        let others = |samples: &Self| samples.unattributed.saturating_sub(samples.in_open_calls);
+        let unattributed = others(self).saturating_sub(others(earlier)).saturating_add(since.in_open_calls);
+        Self { unattributed, threads_without: self.threads_without, ..since }
     }
 
     /// The samples of two snapshots; with each, the indices that its marks have in the merged one. Those of one event
@@ -323,6 +327,32 @@ mod tests {
         };
         let between = Snapshot { wall_ns: 1, ..with([5, 9]) }.since(&with([5, 1]));
         assert_eq!(between.samples.iter().map(|samples| samples.user_ns).collect::<Vec<_>>(), [0, 8]);
+    }
+
+    #[test]
+    fn a_later_sampling_of_the_same_event_has_nothing_to_be_subtracted() {
+        let mut twice = one();
+        twice.samples.push(twice.samples[0].clone());
+        let between = Snapshot { wall_ns: 1, ..twice }.since(&one());
+        assert_eq!(between.samples.iter().map(Samples::taken).collect::<Vec<_>>(), [0, 18]);
+    }
+
+    #[test]
+    fn samples_whose_calls_have_ended_since_hide_no_others_and_threads_without_samples_remain_known() {
+        let with = |unattributed, in_open_calls, too_deep| {
+            let mut snapshot = one();
+            let samples = &mut snapshot.samples[0];
+            (samples.unattributed, samples.in_open_calls, samples.too_deep) = (unattributed, in_open_calls, too_deep);
+            samples.threads_without = 1;
+            snapshot
+        };
+        for (now, expected) in [((60, 20, 10), (40, 0, 10)), ((130, 110, 0), (30, 10, 0))] {
+            let now = Snapshot { wall_ns: 1, ..with(now.0, now.1, now.2) };
+            let between = now.since(&with(100, 100, 0));
+            let samples = only(&between);
+            assert_eq!((samples.unattributed, samples.in_open_calls, samples.too_deep), expected);
+            assert_eq!(samples.threads_without, 1);
+        }
     }
 
     #[test]
