@@ -1,7 +1,9 @@
 //! Calls of every kind: recursive, left by a panic, skipped by `every`, async, and none.
 
+use std::env;
 use std::fs::{self, File};
 use std::panic::catch_unwind;
+use std::process::Command;
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 
@@ -120,6 +122,17 @@ fn samples_of_skipped_calls_belong_to_their_mark() {
         sampled.check(["skipped_three", "around_seven"], POINTS);
         assert_eq!(sampled.0.marks[sampled.mark("skipped_three")].calls, CALLS);
     }
+}
+
+/// Among them are calls that are measured before a burst, but not recorded.
+#[test]
+fn samples_of_skipped_calls_belong_to_their_mark_in_a_call_graph() {
+    let _alone = alone();
+    let test = "calls::samples_of_skipped_calls_belong_to_their_mark";
+    let mut program = Command::new(env::current_exe().expect("its path"));
+    let run = program.args(["--exact", test, "--nocapture"]).env("PERFMARK_CALL_GRAPH", "on").output().expect("runs");
+    let output = [run.stdout, run.stderr].map(|output| String::from_utf8_lossy(&output).into_owned());
+    assert!(run.status.success() && output[0].contains("1 passed"), "{}", output.concat());
 }
 
 #[perfmark(time)]
@@ -369,7 +382,7 @@ fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
     const MAY_CHANGE: &str = "PERFMARK_TEST_MAY_CHANGE_SYSCTLS";
     let _alone = alone();
     // Numbers of processes that ended would soon be others', also in programs that do not expect it.
-    if std::env::var_os(MAY_CHANGE).is_none() {
+    if env::var_os(MAY_CHANGE).is_none() {
         return println!(
             "skipped: {MAY_CHANGE} is not set, which lets this test choose the machine's next thread number"
         );

@@ -69,8 +69,11 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
     };
     let path = if recorder.graph().is_some() {
         match innermost.node.get() {
-            // The node of the call around, or null. A skipped call has none before there is a sample in it.
-            around if innermost.plan().is_of_skipped() => graph.callee(around, known(innermost), arena),
+            // The node of the call around, or null. Calls that are not recorded have none before there is a sample in
+            // them.
+            around if innermost.plan().is_of_skipped() || recorder.is_unrecorded(innermost) => {
+                graph.callee(around, known(innermost), arena)
+            }
             node if node.is_null() => graph.nowhere(),
             node => node,
         }
