@@ -61,10 +61,12 @@ impl Rest {
 
     /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more
     /// samples than count. The kernel counts them for each event since Linux 6.0. Before, records report them for the
-    /// ring, and they are added to the first event.
+    /// ring, and they are added to the first event, unless all events are in their first periods.
     fn add_lost(&mut self, ring: &Ring, totals: &mut [Totals], in_first_period: &[bool]) {
         let Ok(counts) = ring.counts() else { return };
         let counted = counts.iter().map(|count| count.lost).collect::<Option<Vec<u64>>>();
+        let of_ring = [!in_first_period.contains(&false)];
+        let in_first_period = if counted.is_some() { in_first_period } else { &of_ring };
         let lost = counted.unwrap_or_else(|| vec![self.recorded_lost]);
         for (((known, totals), lost), first) in self.known_lost.iter_mut().zip(totals).zip(lost).zip(in_first_period) {
             let new = lost.saturating_sub(mem::replace(known, lost.max(*known)));
