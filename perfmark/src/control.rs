@@ -92,7 +92,8 @@ pub fn snapshot() -> Snapshot {
 
 /// What each thread recorded until now: each running thread by itself, and all threads that ended together.
 ///
-/// Calls that were only counted, in signal handlers and at a thread's end, are not part of any thread's values.
+/// Calls that were only counted, in signal handlers and at a thread's end, are not part of any thread's values. A
+/// suspended async call is in flight on no thread.
 ///
 /// ```
 /// # #[perfmark::perfmark(time)]

@@ -75,6 +75,33 @@ fn a_future_begun_on_one_thread_and_dropped_on_another_is_cancelled() {
 }
 
 #[perfmark(time)]
+async fn looks_inside(wait: bool) -> u64 {
+    if wait {
+        pending::<()>().await;
+    }
+    in_flight_on_threads("looks_inside")
+}
+
+/// The mark's calls in flight on all threads.
+fn in_flight_on_threads(name: &str) -> u64 {
+    let threads = perfmark::threads();
+    threads.iter().flat_map(|thread| &thread.marks).filter(|mark| mark.name == name).map(|mark| mark.in_flight).sum()
+}
+
+#[test]
+fn a_suspended_call_is_in_flight_on_no_thread() {
+    let mut waits: Boxed = Box::pin(async { _ = looks_inside(true).await });
+    assert!(once(waits.as_mut()).is_pending());
+    let known = assert_counts("looks_inside", [0, 1, 0, 0, 1]);
+    assert_eq!(in_flight_on_threads("looks_inside"), 0);
+    let running = on_another_thread(|| run(looks_inside(false)));
+    assert!(known.is_none() || running == 1);
+    drop(waits);
+    assert_counts("looks_inside", [2, 0, 1, 0, 2]);
+    assert_eq!(in_flight_on_threads("looks_inside"), 0);
+}
+
+#[perfmark(time)]
 async fn never_polled() {}
 
 #[test]

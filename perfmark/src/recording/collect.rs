@@ -238,8 +238,10 @@ fn everything() -> Snapshot {
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
     let of = |(mark, path): (&'static Mark, String)| {
         let totals = merged.marks.get_mut(&mark.index()).map(mem::take).unwrap_or_default();
-        let outside_cells = [&mark.interrupted, &mark.unrecorded, &mark.cancelled, &mark.gone];
-        mark_values(mark, path, &totals, &events, &units, outside_cells.map(|count| count.load(Relaxed)))
+        let counts = [&mark.interrupted, &mark.unrecorded, &mark.cancelled, &mark.gone];
+        let [interrupted, unrecorded, cancelled, gone] = counts.map(|count| count.load(Relaxed));
+        let on_no_thread = [interrupted, unrecorded, cancelled, totals.suspended.wrapping_sub(gone)];
+        mark_values(mark, path, &totals, &events, &units, on_no_thread)
     };
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
@@ -390,14 +392,14 @@ fn partly(entry: &Entry) -> Vec<String> {
     notes
 }
 
-/// `interrupted` to `gone` are the mark's calls that are in no thread's cells.
+/// `interrupted` to `suspended` are the mark's calls that are on no thread.
 fn mark_values(
     mark: &'static Mark,
     path: String,
     totals: &Totals,
     events: &[(EventId, Entry)],
     units: &Units,
-    [interrupted, unrecorded, cancelled, gone]: [u64; 4],
+    [interrupted, unrecorded, cancelled, suspended]: [u64; 4],
 ) -> snapshot::Mark {
     let calls = totals.calls + interrupted + unrecorded + cancelled;
     let variant = mark_settings::of_slot(mark.slot());
@@ -427,7 +429,7 @@ fn mark_values(
         type_hash: mark.type_hash(),
         calls,
         // Calls that began and have not ended. Negative if a call ended while threads were read in turn.
-        in_flight: shown(totals.in_flight.wrapping_sub(gone)),
+        in_flight: shown(totals.in_flight.wrapping_add(suspended)),
         unwound: totals.unwound,
         cancelled,
         polls: totals.polls,

@@ -447,7 +447,8 @@ impl MarkCells {
         totals.skipped += skipped;
         let elsewhere = self.elsewhere().map_or(0, |elsewhere| elsewhere.load(Relaxed));
         let open = self.open.load(Relaxed).saturating_sub(elsewhere);
-        totals.in_flight = totals.in_flight.wrapping_add(open).wrapping_add(self.suspended.load(Relaxed));
+        totals.in_flight = totals.in_flight.wrapping_add(open);
+        totals.suspended = totals.suspended.wrapping_add(self.suspended.load(Relaxed));
         // Those that are counted in events.
         let (mut ended, now) = (0, changes());
         for (n, cells) in self.events.iter().enumerate() {
@@ -590,8 +591,10 @@ pub(crate) struct Totals {
     pub(crate) unwound: u64,
     pub(crate) skipped: u64,
     pub(crate) polls: u64,
-    /// It wraps if calls end on other threads than they began on.
+    /// The calls that are open on threads, and those that were suspended and not resumed or dropped. Both wrap if calls
+    /// end or are resumed on other threads.
     pub(crate) in_flight: u64,
+    pub(crate) suspended: u64,
     pub(crate) events: Vec<(EventId, EventTotals)>,
 }
 
