@@ -345,8 +345,8 @@ pub struct Node {
 ///
 /// The sums of all nodes of a mark add up to the mark's, with these exceptions:
 /// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
-/// - Polls of an async function are counted separately, including those of calls that were dropped or ended by a panic
-///   later.
+/// - Of an async function, each poll's cost is added when the poll ends: also if its call is not over, was dropped, or
+///   was ended by a panic later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -354,7 +354,7 @@ pub struct NodeValues {
     /// The event's name; in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
-    /// Calls that were measured; of an async function, polls.
+    /// Calls that were measured.
     pub measured: u64,
     /// The sum over these, each counted with its weight.
     pub sum: i64,

@@ -111,13 +111,13 @@ impl Snapshot {
         self.drop_idle_nodes();
     }
 
-    /// Removes nodes without calls that have no callees left.
+    /// Removes nodes without calls and costs that have no callees left.
     fn drop_idle_nodes(&mut self) {
-        let mut is_kept: Vec<bool> = self
-            .call_graph
-            .iter()
-            .map(|node| node.calls > 0 || node.values.iter().any(|values| values.measured > 0))
-            .collect();
+        // Polls of a call that is not over have a cost.
+        let has_cost =
+            |values: &NodeValues| values.measured > 0 || values.sum != 0 || values.self_sum.unwrap_or(0) != 0;
+        let is_kept = |node: &Node| node.calls > 0 || node.values.iter().any(has_cost);
+        let mut is_kept: Vec<bool> = self.call_graph.iter().map(is_kept).collect();
         for (index, node) in self.call_graph.iter().enumerate().rev() {
             if let Some(parent) = node.parent.filter(|&parent| is_kept[index] && parent < index) {
                 is_kept[parent] = true;
@@ -186,6 +186,14 @@ mod tests {
             sums,
             [(None, 1, 1, 9), (Some(0), 2, 1, 7), (Some(1), 3, 1, 4), (None, 3, 2, 6), (Some(3), 0, 1, 1)]
         );
+        let mut later = one.clone();
+        (later.call_graph[3].values[0].sum, later.call_graph[3].values[0].self_sum) = (3, Some(3));
+        let polled = Node {
+            calls: 0,
+            values: vec![NodeValues { measured: 0, ..values(2, 2).remove(0) }],
+            ..node(None, 2, 0, 0)
+        };
+        assert_eq!(later.since(&one).call_graph, [polled], "a poll of a call that is not over");
         let between = both.since(&one);
         let sums: Vec<_> = between.call_graph.iter().map(|node| (node.calls, node.values[0].sum)).collect();
         assert_eq!(sums, [(1, 5), (1, 1)]);
