@@ -51,6 +51,10 @@ fn main() {
                 callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones,
             ),
             (
+                "the_self_of_a_call_is_the_same_whether_calls_inside_its_callees_are_measured_or_skipped",
+                the_self_of_a_call_is_the_same_whether_calls_inside_its_callees_are_measured_or_skipped,
+            ),
+            (
                 "a_call_and_its_caller_show_the_same_however_it_ends",
                 a_call_and_its_caller_show_the_same_however_it_ends,
             ),
@@ -440,6 +444,36 @@ fn caller_of_measured(n: u64) -> u64 {
 #[inline(never)]
 fn measured(n: u64) -> u64 {
     black_box(n)
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn long_of_skipped(calls: u64) {
+    (0..calls).for_each(|n| _ = black_box(caller_of_skipped(n)));
+}
+
+#[perfmark(instructions)]
+#[inline(never)]
+fn long_of_measured(calls: u64) {
+    (0..calls).for_each(|n| _ = black_box(caller_of_measured(n)));
+}
+
+fn the_self_of_a_call_is_the_same_whether_calls_inside_its_callees_are_measured_or_skipped() {
+    const CALLS: u64 = 61 * 1_000;
+    let calls = || {
+        long_of_skipped(CALLS);
+        long_of_measured(CALLS);
+    };
+    thread::spawn(calls).join().expect("does not panic");
+    let own = |name: &str| instructions(name).self_sum.expect("recorded") as f64 / CALLS as f64;
+    let (skipped, measured) = (own("long_of_skipped"), own("long_of_measured"));
+    println!(
+        "{skipped:.1} instructions of its own a call inside if one in 61 is measured there, {measured:.1} if all are"
+    );
+    if !cfg!(debug_assertions) {
+        // A few instructions of each burst are in its self.
+        assert!((skipped - measured).abs() <= 1.0, "{skipped} {measured}");
+    }
 }
 
 /// A skipped call is still a call: its caller counts as a caller, and pays what that costs.

@@ -27,8 +27,8 @@ use super::slow;
 use crate::recording::cells::{EventCells, add};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
-    ENDS_SLOWLY, EventSet, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, InnerCalls, Plan, Recorder, Token, UNRECORDED,
-    stack::SKIPPED,
+    EventSet, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, InnerCalls, Plan, Recorder, SPLIT, THINNED_INSIDE, Token,
+    UNRECORDED, stack::SKIPPED,
 };
 
 /// All marks of the thread share one event set. Then the slot of each event is its index in the set, and the number of
@@ -228,7 +228,8 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     });
     // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
     let cells = unsafe { plan.event_cells::<N>() };
-    let ends_slowly = special & ENDS_SLOWLY != 0 || skipped != 0 && plan.is_thinned();
+    let has_thinned = special & THINNED_INSIDE != 0;
+    let ends_slowly = special & SPLIT != 0 || skipped != 0 && (plan.is_thinned() || has_thinned);
     if ends_slowly || !(0..N).all(|n| cells[n].values.span().has(net[n])) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
@@ -237,14 +238,17 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     plan.cells.open.store(open_before, Relaxed);
     let mut inside: [u64; N] = array::from_fn(|n| frame.inner_cost[slot(n)].get());
     let own: [u64; N] = array::from_fn(|n| net[n].wrapping_sub(inside[n]));
-    if plan.is_thinned() {
-        let is_in_burst = recorder.end_thinned(plan, frame);
-        if !IS_LEAF && is_in_burst {
-            let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot(n))[0]);
-            if thinned.iter().any(|thinned| *thinned != 0) {
-                (0..N).for_each(|n| cells[n].add_in_bursts(own[n], thinned[n]));
-            }
+    let is_in_burst = recorder.end_thinned(plan, frame) || has_thinned && recorder.is_in_complete_burst(frame);
+    if !IS_LEAF && is_in_burst {
+        let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot(n))[0]);
+        if has_thinned || thinned.iter().any(|thinned| *thinned != 0) {
+            (0..N).for_each(|n| cells[n].add_in_bursts(own[n], thinned[n]));
         }
+    }
+    if has_thinned {
+        frame.forget_thinned::<FAST_EVENT_SLOTS>();
+        below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.thinned_extra);
+    } else if plan.is_thinned() {
         let costs = |n: usize| if is_in_burst { [own[n], 0] } else { [0, own[n]] };
         frame.pass_thinned_on::<FAST_EVENT_SLOTS, IS_LEAF>((0..N).map(|n| (slot(n), costs(n))));
     }

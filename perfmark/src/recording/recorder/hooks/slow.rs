@@ -348,6 +348,7 @@ pub(crate) fn close(
     look(plan, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     let skipped = recorder.skipped_inside(frame);
+    let has_thinned = recorder.has_thinned.get() && frame.has_thinned_inside();
     let is_in_burst = recorder.end_thinned(plan, frame);
     let mut thinned = [[0; 2]; EVENT_SLOTS];
     plan.cells.open.store(frame.open_before.get(), Relaxed);
@@ -372,6 +373,9 @@ pub(crate) fn close(
     }
     if skipped > 0 {
         below.add_overhead::<EVENT_SLOTS>(&set.overhead.skipped_extra);
+    }
+    if has_thinned {
+        below.add_overhead::<EVENT_SLOTS>(&set.overhead.thinned_extra);
     }
     pass_to_caller(plan, frame, recorder, !inner.is_empty(), &thinned);
     recorder.stack.pop(frame);
@@ -402,7 +406,7 @@ fn pass_to_caller(
     if plan.if_keeps_thinned() == 0 {
         frame.pass_thinned_on::<EVENT_SLOTS, false>(thinned.iter().copied().enumerate());
     } else {
-        frame.forget_thinned();
+        frame.forget_thinned::<EVENT_SLOTS>();
     }
 }
 

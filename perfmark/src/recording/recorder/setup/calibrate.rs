@@ -187,8 +187,9 @@ impl Calibration<'_> {
             self.in_loops(loops, &|calls: &dyn Fn()| self.run_calls(calls))?;
         let [unmarked, marked, unmarked_caller, caller, completed, returned, of_suspended @ ..] = &counted;
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
-        let [skipped, skipped_poll_extra, skipped_extra] =
-            if self.key.has_thinned() { self.of_skipped(calls, &total)? } else { Default::default() };
+        let caller_extra = less(&caller, &total);
+        let [skipped, skipped_poll_extra, skipped_extra, thinned_extra] =
+            if self.key.has_thinned() { self.of_thinned(calls, &total, &caller)? } else { Default::default() };
         // The last poll of a suspended call executes more than the end of a call of one poll.
         let [bare, once, bare_twice, twice] = of_suspended;
         let (once, twice) = (per_call(once, bare), per_call(twice, bare_twice));
@@ -210,10 +211,11 @@ impl Calibration<'_> {
             in_leaf,
             in_caller: less(&callers, &inner),
             total,
-            caller_extra: less(&caller, &total),
+            caller_extra,
             skipped,
             skipped_poll_extra,
             skipped_extra,
+            thinned_extra,
             first_suspend_extra: each(&once, &total, &|once, total| once.wrapping_sub(2 * total)),
             suspend_extra: each(&less(&twice, &once), &total, &u64::wrapping_sub),
             early_extra,
@@ -225,9 +227,10 @@ impl Calibration<'_> {
         Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })
     }
 
-    /// The overhead of a skipped call, how much more a skipped poll adds, and how much more a call adds if calls inside
-    /// it were skipped. A leaf call adds `total`.
-    fn of_skipped(&self, calls: &CalibrationCalls, total: &Numbers) -> Option<[Numbers; 3]> {
+    /// The overhead of a skipped call, how much more a skipped poll adds, and how much more a call adds if calls of
+    /// thinned marks inside it were skipped, or measured. A leaf call adds `total`; a caller of marks that are not
+    /// thinned adds `of_caller`.
+    fn of_thinned(&self, calls: &CalibrationCalls, total: &Numbers, of_caller: &Numbers) -> Option<[Numbers; 4]> {
         let without_polls = calls.without_polls.unwrap_or(calls);
         let loops = [
             without_polls.unmarked,
@@ -241,7 +244,11 @@ impl Calibration<'_> {
         let [unmarked, skipped, unmarked_poll, skipped_poll, unmarked_caller, caller] = &counted;
         let call = per_call(skipped, unmarked);
         let poll_extra = each(&per_call(skipped_poll, unmarked_poll), &call, &u64::wrapping_sub);
-        Some([call, poll_extra, less(&per_call(caller, unmarked_caller), total)])
+        let skipped_extra = less(&per_call(caller, unmarked_caller), total);
+        let around_measured = [calls.unmarked_caller_of_skipped, calls.marked_caller_of_skipped];
+        let ([unmarked, marked], _) = &self.in_loops(around_measured, &|calls: &dyn Fn()| self.run_calls(calls))?;
+        let thinned_extra = each(&per_call(marked, unmarked), of_caller, &u64::wrapping_sub);
+        Some([call, poll_extra, skipped_extra, thinned_extra])
     }
 
     /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be

@@ -32,7 +32,7 @@ pub(crate) struct CalibrationCalls {
     pub(crate) marked_caller: fn(),
     /// With `caller_mark`; calls `unmarked`.
     pub(crate) marked_caller_of_unmarked: fn(),
-    /// Calls a function with a thinned mark, which is not made of polls.
+    /// Calls a function with a thinned mark, which is not made of polls. It may be measured.
     pub(crate) unmarked_caller_of_skipped: fn(),
     /// With `caller_mark`; calls the same.
     pub(crate) marked_caller_of_skipped: fn(),
@@ -89,6 +89,9 @@ pub(crate) struct ProbeOverhead<T> {
     pub(crate) skipped_poll_extra: [T; EVENT_SLOTS],
     /// How much more a call adds if calls inside it were skipped, for each event slot.
     pub(crate) skipped_extra: [T; EVENT_SLOTS],
+    /// How much more a call adds than other callers if calls of thinned marks were measured inside, and its own mark is
+    /// not thinned, for each event slot.
+    pub(crate) thinned_extra: [T; EVENT_SLOTS],
     /// How much more a call made of polls adds if it is suspended, for each event slot; and each further time it is.
     /// Meaningless for other calls.
     pub(crate) first_suspend_extra: [T; EVENT_SLOTS],

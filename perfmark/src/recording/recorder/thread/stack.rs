@@ -112,12 +112,10 @@ pub(crate) const SKIPPED: u64 = UNRECORDED - 1;
 /// A call of a thinned mark that is in no cells: a recorded one around it requires its cost, or it comes before a
 /// burst.
 pub(crate) const UNRECORDED: u64 = 1 << 60;
-/// Calls of thinned marks were measured inside this one, whose mark is not thinned, so it ends on the slow path.
+/// Calls of thinned marks were measured inside this one, whose mark is not thinned.
 pub(crate) const THINNED_INSIDE: u64 = 1 << 61;
 /// A burst began or ended in this call, so it ends on the slow path.
-const SPLIT: u64 = 1 << 62;
-/// The flags with which a call ends on the slow path.
-pub(crate) const ENDS_SLOWLY: u64 = THINNED_INSIDE | SPLIT;
+pub(crate) const SPLIT: u64 = 1 << 62;
 
 /// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
 pub(crate) const LOCKS_SPLIT: u64 = u64::MAX;
@@ -316,9 +314,9 @@ impl FrameRef {
         below.set_flag(plan.map_or(0, Plan::if_keeps_thinned));
     }
 
-    /// Forgets the own costs of calls of thinned marks inside. Keeps ZEROES.
-    pub(crate) fn forget_thinned(self) {
-        self.of_split().thinned.as_flattened().iter().for_each(|sum| sum.set(0));
+    /// Forgets the own costs of calls of thinned marks inside in the first `COUNT` slots. Keeps ZEROES.
+    pub(crate) fn forget_thinned<const COUNT: usize>(self) {
+        self.of_split().thinned.iter().flat_map(|costs| &costs[..COUNT]).for_each(|cost| cost.set(0));
     }
 
     /// Whether the frame still holds the entry state of event `n`.
