@@ -395,10 +395,10 @@ fn skipped_calls_and_their_callers_are_estimated_as_in_bursts() {
     // Not the total: how many of the last calls are measured depends on where the last burst is.
     let mean = sampled.sum / sampled.weight.cast_signed();
     println!(
-        "60,000 calls: themselves {} a call of 5, {} of 101 and {} of 1,001 instructions; in all {mean} of 1,102",
-        own(&caller) / 60_000,
-        own(&sampled) / 60_001,
-        own(&inside) / 60_001,
+        "60,000 calls: {:.1} instructions a call themselves of 5, {:.1} of 101, {:.1} of 1,001; in all {mean} of 1,102",
+        own(&caller) as f64 / 60_000.0,
+        own(&sampled) as f64 / 60_001.0,
+        own(&inside) as f64 / 60_001.0,
     );
     assert!(sampled.extrapolated && !inside.extrapolated);
     if !cfg!(debug_assertions) {
