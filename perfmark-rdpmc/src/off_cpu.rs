@@ -62,8 +62,8 @@ pub struct OffCpu {
     times: [Cell<u64>; 3],
     /// How often records were lost.
     losses: Cell<u64>,
-    /// Whether the ring was full the last time. The kernel reports that loss in its next record.
-    was_full: Cell<bool>,
+    /// Whether the last records read showed that others are missing. The kernel reports that loss in its next record.
+    is_noticed: Cell<bool>,
     /// It is about the thread that opened it.
     of_thread: PhantomData<*const ()>,
 }
@@ -106,8 +106,8 @@ impl OffCpu {
         let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::Monotonic);
         let ring = sampler.pages(Self::PAGES).open_with("record the time off the CPU of fewer threads")?;
         let seen = Cell::new(ring.lock());
-        let (losses, was_full) = (Cell::new(0), Cell::new(false));
-        Ok(Self { ring, seen, times: Default::default(), losses, was_full, of_thread: PhantomData })
+        let (losses, is_noticed) = (Cell::new(0), Cell::new(false));
+        Ok(Self { ring, seen, times: Default::default(), losses, is_noticed, of_thread: PhantomData })
     }
 
     /// The time off the CPU until now.
@@ -215,12 +215,12 @@ impl OffCpu {
         // Without room for one record, the kernel may have dropped the last ones (`__perf_output_begin` in
         // `kernel/events/ring_buffer.c` leaves one byte free).
         let is_full = head.wrapping_sub(tail) >= bytes.saturating_sub(SWITCH);
-        let (was_full, mut is_complete) = (self.was_full.replace(is_full), !is_full);
+        let (is_noticed, mut is_complete) = (self.is_noticed.get(), !is_full);
         let (mut at, mut left) = (tail, None);
         while at < head {
             let [kind, misc, size] = [word(at) & 0xffff_ffff, word(at) >> 32 & 0xffff, word(at) >> 48];
             let time = word(at + 8);
-            if kind == LOST && at == tail && was_full {
+            if kind == LOST && at == tail && is_noticed {
                 // The loss that was noticed the last time.
             } else if kind != KIND || size != SWITCH {
                 // Another loss, or a record that this ring should not contain.
@@ -236,7 +236,11 @@ impl OffCpu {
             at += size.max(SWITCH);
         }
         // The thread runs now, so the record of its return is there, or lost.
-        is_complete && left.is_none()
+        let is_lost = is_full || left.is_some();
+        if head != tail {
+            self.is_noticed.set(is_lost);
+        }
+        is_complete && !is_lost
     }
 }
 
@@ -277,6 +281,22 @@ mod tests {
         ] {
             let Some((_, is_complete)) = added(words) else { return };
             assert!(!is_complete, "{why}");
+        }
+    }
+
+    #[test]
+    fn a_loss_that_was_noticed_is_not_noticed_again_when_the_kernel_reports_it() {
+        let full = [OUT, 1, IN, 2, OUT, 3, IN, 4, OUT, 5, IN, 6, OUT, 7, IN, 8];
+        for (words, why) in [(&full[..], "there was no room for more"), (&[OUT, 100], "the return is missing")] {
+            let Ok(off_cpu) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+            let add = |words: &[u64]| {
+                let word = |at| words[usize::try_from(at / 8).expect("few")];
+                off_cpu.add(0, 8 * words.len() as u64, 128, word)
+            };
+            let mut reported = LOST.to_vec();
+            reported.extend([OUT, 20, IN, 21]);
+            // Between the two, the thread was switched without a record.
+            assert_eq!([add(words), add(&[]), add(&reported), add(&reported)], [false, true, true, false], "{why}");
         }
     }
 
