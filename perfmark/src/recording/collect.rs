@@ -123,7 +123,7 @@ fn subtract(now: &mut [OfThread], before: &[OfThread]) {
             for (index, mark) in &mut thread.marks {
                 *mark = mark.since(earlier.get(index));
             }
-            thread.marks.retain(|(_, mark)| mark.calls + mark.in_flight > 0);
+            thread.marks.retain(|(_, mark)| mark.calls + mark.in_flight + mark.polls > 0);
         }
     }
 }
@@ -240,8 +240,8 @@ fn everything() -> Snapshot {
         let totals = merged.marks.get_mut(&mark.index()).map(mem::take).unwrap_or_default();
         let counts = [&mark.interrupted, &mark.unrecorded, &mark.cancelled, &mark.gone];
         let [interrupted, unrecorded, cancelled, gone] = counts.map(|count| count.load(Relaxed));
-        let on_no_thread = [interrupted, unrecorded, cancelled, totals.suspended.wrapping_sub(gone)];
-        mark_values(mark, path, &totals, &events, &units, on_no_thread)
+        let outside_cells = [interrupted, unrecorded, cancelled, totals.suspended.wrapping_sub(gone)];
+        mark_values(mark, path, &totals, &events, &units, outside_cells)
     };
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
@@ -392,7 +392,7 @@ fn partly(entry: &Entry) -> Vec<String> {
     notes
 }
 
-/// `interrupted` to `suspended` are the mark's calls that are on no thread.
+/// `interrupted` to `suspended` are the mark's calls that are in no thread's cells.
 fn mark_values(
     mark: &'static Mark,
     path: String,

@@ -134,7 +134,7 @@ pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
 /// it.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// Differs once other marks may be thinned.
+/// A number that changes whenever other marks may be thinned.
 pub(crate) fn changes() -> u32 {
     CHANGES.load(Relaxed)
 }

@@ -363,6 +363,8 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
 fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     // A forked child does not record its parent's calls.
     let is_parents = match call.info() {
+        // It was not recorded. After recording has ended, no system call is allowed.
+        _ if token == NO_FRAME || is_off() => false,
         Some(info) => generation().is_some_and(|generation| generation != info.generation),
         None => has_frame(token) && began_in_parent(token),
     };

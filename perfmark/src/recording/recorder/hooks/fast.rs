@@ -241,7 +241,8 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     let is_in_burst = recorder.end_thinned(plan, frame) || has_thinned && recorder.is_in_complete_burst(frame);
     if !IS_LEAF && is_in_burst {
         let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot(n))[0]);
-        // Without a branch, because calibration measures callers of thinned marks only.
+        // Without a branch: calibration measures calls with calls of thinned marks inside, and others must not take
+        // less.
         let counts = u64::from(has_thinned || thinned.iter().any(|thinned| *thinned != 0));
         (0..N).for_each(|n| cells[n].add_in_bursts(own[n].wrapping_mul(counts), thinned[n]));
     }

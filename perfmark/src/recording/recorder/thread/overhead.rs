@@ -32,9 +32,9 @@ pub(crate) struct CalibrationCalls {
     pub(crate) marked_caller: fn(),
     /// With `caller_mark`; calls `unmarked`.
     pub(crate) marked_caller_of_unmarked: fn(),
-    /// Calls a function with a thinned mark, which is not made of polls. It may be measured.
+    /// Calls a function with a thinned mark, whose calls are not made of polls.
     pub(crate) unmarked_caller_of_skipped: fn(),
-    /// With `caller_mark`; calls the same.
+    /// With `caller_mark`; calls the same function.
     pub(crate) marked_caller_of_skipped: fn(),
     /// Calls that are suspended once, and twice, if calls are made of polls.
     pub(crate) unmarked_suspended: [fn(); 2],
@@ -47,7 +47,7 @@ pub(crate) struct CalibrationCalls {
     pub(crate) skipped_mark: &'static Mark,
     /// The calls of marks that are thinned, if their marked functions begin them in another way.
     pub(crate) if_thinned: Option<&'static Self>,
-    /// The calls of thinned marks that are not made of polls; `None` if these are not.
+    /// If these calls are made of polls, those of thinned marks that are not.
     pub(crate) without_polls: Option<&'static Self>,
 }
 
