@@ -228,8 +228,9 @@ mod linux {
         let [all, cut, own] = [sum(|_| true), sum(|line| line.is_cut), sum(|line| line.is_own)];
         println!("{cut} of {all} samples are at outermost lines, {own} at lines of the mark");
         assert!(cut > 0.0 && cut + own >= 0.9 * all, "{lines:?}");
-        let is_of_sort = |line: &&HotLine| line.frame.function.contains("sort");
-        assert!(lines.iter().filter(|line| line.is_cut).all(|line| is_of_sort(&line)), "{lines:?}");
+        // A few are in what sorting allocates.
+        let of_sort = sum(|line| line.is_cut && line.frame.function.contains("sort"));
+        assert!(of_sort >= 0.9 * cut, "{of_sort} in functions of sorting: {lines:?}");
     }
 
     /// A copy of this program without debug information, which is in a file of its own.
