@@ -96,8 +96,14 @@ impl Forms {
 
     /// Names in the order of preference.
     fn names(&self) -> impl Iterator<Item = &str> {
-        let forms = [&self.bare, &self.brief, &self.complete];
-        forms.into_iter().flat_map(|form| ends(form, self.fewest)).chain([self.complete.as_str()])
+        self.ends(self.fewest).chain([self.complete.as_str()])
+    }
+
+    /// The last segments of each form, from `fewest` to all. Most paths have the same form three times.
+    fn ends(&self, fewest: usize) -> impl Iterator<Item = &str> {
+        let with_next = [(&self.bare, Some(&self.brief)), (&self.brief, Some(&self.complete)), (&self.complete, None)];
+        let forms = with_next.into_iter().filter(|&(form, next)| Some(form) != next);
+        forms.flat_map(move |(form, _)| ends(form, fewest))
     }
 
     /// All patterns without wildcards that match the path, except for the one with a leading `::`.
@@ -106,9 +112,7 @@ impl Forms {
         let complete = self.complete.as_str();
         let is_end = |&(at, c): &(usize, char)| c == '<' || complete[at..].starts_with("::");
         let parents = complete.char_indices().filter(is_end).take(2 * SEGMENTS).map(|(at, _)| &complete[..at]);
-        let forms = [&self.bare, &self.brief, &self.complete];
-        let ends = forms.into_iter().flat_map(|form| ends(form, 1));
-        parents.chain(ends).filter(move |_| is_short).chain([complete])
+        parents.chain(self.ends(1)).filter(move |_| is_short).chain([complete])
     }
 }
 
