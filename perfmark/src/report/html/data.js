@@ -73,10 +73,16 @@ const impossibleSums = new Set(words.impossibleSums);
 const shareOf = (event) => (part) =>
   flagged(percent(part, denominators.get(event) ?? 0n), IMPOSSIBLE, impossibleSums.has(event));
 
-/** A mark's or a node's values of an event, if any call was measured. */
-function valuesOf(of, event) {
-  const values = Object.hasOwn(of.values, event) ? of.values[event] : undefined;
+/** A mark's values of an event, if any call was measured. */
+function valuesOf(mark, event) {
+  const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
   return values && values.measured > 0 ? values : undefined;
+}
+
+/** A node's values of an event, if any call was measured, or any poll of a call that has not ended. */
+function valuesOfNode(node, event) {
+  const values = Object.hasOwn(node.values, event) ? node.values[event] : undefined;
+  return values && (values.measured > 0 || Number(values.sum) !== 0) ? values : undefined;
 }
 
 const estimatedEvents = new Set(

@@ -85,7 +85,7 @@ function eventSection(mark, event) {
 function neighbours(mark, event) {
   const [callers, callees] = [new Map(), new Map()];
   const add = (map, key, node) => {
-    const values = valuesOf(node, event);
+    const values = valuesOfNode(node, event);
     const known = map.get(key) ?? { calls: 0n, sum: 0n };
     map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
   };

@@ -16,7 +16,7 @@ const newRoot = (label) => ({ index: -1, label, width: 0, own: 0, depth: -1, abo
 /** The call graph in an event. If a frame's calls were not measured, its width is that of its callees. */
 function treeOfCalls(event) {
   const nodes = graph.map((node, index) => {
-    const values = valuesOf(node, event);
+    const values = valuesOfNode(node, event);
     return { ...ofMark(marks[node.mark]), node, index, values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
   const root = { ...newRoot("all marks"), inside: 0 };
