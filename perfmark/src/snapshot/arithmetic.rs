@@ -60,7 +60,7 @@ impl Snapshot {
     /// Counts, sums and buckets are exactly the differences. The smallest and the largest call are exact if they are
     /// outside of the earlier range. Else they come from the buckets, within 1/64, as the quantiles do. The number of
     /// calls in flight, threads, events and notes are those of this snapshot. A sample in a call belongs to the span in
-    /// which the call ends.
+    /// which the call ends; the span in which it was taken has it among those in open calls.
     ///
     /// If the other snapshot is not an earlier one of the same process, or [`reset`](crate::reset) was called between
     /// them, nothing is subtracted, and a note says so.

@@ -63,7 +63,7 @@ pub(crate) struct Registry {
     setups: AtomicUsize,
     /// A number that differs from those of the processes that this one was forked from.
     pub(crate) generation: u8,
-    /// The number of [`RECORDERS`] before those of this process.
+    /// How many recorders existed before this process's first one: see [`RECORDERS`].
     recorders_before: u64,
 }
 
@@ -152,7 +152,7 @@ pub(crate) fn wait_for_setups() {
 }
 
 impl Registry {
-    /// The number before those of the calls of a new recorder.
+    /// What a new recorder adds the numbers of its calls to, from 1 on.
     #[allow(clippy::unused_self, reason = "it exists before the process's first recorder")]
     pub(crate) fn next_numbers(&self) -> u64 {
         RECORDERS.fetch_add(1, Relaxed) % RANGES * CALLS

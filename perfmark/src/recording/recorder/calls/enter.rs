@@ -163,7 +163,7 @@ pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     }
     let _errno = KeepErrno::new();
     own_work(|| {
-        // If not, a process began it that this one was forked from.
+        // A call of a parent process is ignored.
         if let Ok(registry) = registry()
             && registry.has_begun(token & SERIAL)
         {

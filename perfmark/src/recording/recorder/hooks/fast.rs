@@ -152,7 +152,7 @@ fn probe_overhead<const KIND: u8, const N: usize>(
     array::from_fn(|n| overhead.of_caller(&frame, n, slot_index::<KIND>(set, n), inner, KIND != SINGLE_SET))
 }
 
-/// Ends the innermost call, a leaf if `IS_LEAF`. The counters are read first.
+/// Ends the innermost call, a leaf if `IS_LEAF`. Little comes before the counters are read.
 ///
 /// # Safety
 ///
