@@ -1,11 +1,16 @@
 //! A marked global allocator is counted without deadlock or recursion. perfmark's own allocations are not calls of it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::future;
 use std::hint::black_box;
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker};
 
-use perfmark::perfmark;
+use perfmark::{Filter, perfmark};
+
+mod alone;
 
 struct Marked;
 
@@ -30,8 +35,52 @@ unsafe impl GlobalAlloc for Marked {
 #[global_allocator]
 static ALLOCATOR: Marked = Marked;
 
+/// Is suspended once. Its events do not fit into the future, so perfmark allocates memory for their cost so far.
+#[perfmark(time, page_faults, minor_faults, major_faults, task_clock, cpu_clock, context_switches, cpu_migrations)]
+async fn suspended() {
+    let mut polls = 0;
+    future::poll_fn(move |_| {
+        polls += 1;
+        if polls == 2 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+fn calls_of_alloc() -> u64 {
+    let snapshot = perfmark::snapshot();
+    snapshot.marks.iter().find(|mark| mark.name == "alloc").expect("the program allocated").calls
+}
+
+#[test]
+fn perfmarks_own_calls_of_a_thinned_allocator_are_not_counted() {
+    const CALLS_SUSPENDED: u64 = 1_000;
+    if alone::passed_in_own_process() {
+        return;
+    }
+    perfmark::set_filter(&Filter::default().every("*::alloc", 1 << 20)).expect("slots for settings");
+    let mut context = Context::from_waker(Waker::noop());
+    let mut suspend = || {
+        let mut call = pin!(suspended());
+        while call.as_mut().poll(&mut context).is_pending() {}
+    };
+    suspend();
+    // From here on, calls of the allocator are skipped.
+    (0..4_096_usize).for_each(|n| _ = black_box(vec![0_u8; n + 1]));
+    let (before, really_before) = (calls_of_alloc(), CALLS.load(Relaxed));
+    (0..CALLS_SUSPENDED).for_each(|_| suspend());
+    let really = CALLS.load(Relaxed) - really_before;
+    let counted = calls_of_alloc() - before;
+    println!("{counted} of {really} calls counted");
+    assert!(really >= CALLS_SUSPENDED, "perfmark allocates: {really}");
+    // Snapshots allocate some of their memory as the program, and the main thread may allocate meanwhile.
+    assert!(counted < CALLS_SUSPENDED / 2, "{counted} of {really}");
+}
+
 #[test]
 fn a_marked_allocator_is_counted_and_perfmarks_own_calls_of_it_are_not() {
+    if alone::passed_in_own_process() {
+        return;
+    }
     let marked = || {
         let snapshot = perfmark::snapshot();
         let alloc = snapshot.marks.iter().find(|mark| mark.name == "alloc").expect("the program allocated");

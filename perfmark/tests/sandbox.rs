@@ -102,6 +102,21 @@ mod linux {
         .await;
     }
 
+    /// Calls `finish` in its first poll.
+    #[perfmark(time, page_faults)]
+    async fn finishing(finish: fn()) {
+        let mut is_first = true;
+        poll_fn(move |_| {
+            if std::mem::take(&mut is_first) {
+                finish();
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
+    }
+
     fn call_all() {
         bare();
         hardware();
@@ -180,16 +195,17 @@ mod linux {
         let (mut dropped, mut ended) = (pin!(Some(polled())), pin!(polled()));
         assert!(dropped.as_mut().as_pin_mut().expect("there").poll(&mut context).is_pending());
         assert!(ended.as_mut().poll(&mut context).is_pending());
-        around(|| {
+        let mut finishing = pin!(finishing(|| {
             perfmark::finish();
             allow(ALLOWED).expect("a filter");
-        });
+        }));
+        around(|| assert!(finishing.as_mut().poll(&mut context).is_pending()));
         for _ in 0..1_000 {
             call_all();
             first_called_after_the_end();
             generic::<u16>();
         }
-        assert!(ended.as_mut().poll(&mut context).is_ready());
+        assert!(ended.as_mut().poll(&mut context).is_ready() && finishing.as_mut().poll(&mut context).is_ready());
         assert!(pin!(polled()).poll(&mut context).is_pending());
         dropped.set(None);
         perfmark::finish();
@@ -230,7 +246,9 @@ mod linux {
         call_all();
         thread::spawn(call_all).join().expect("does not panic");
         let before = perfmark::snapshot().marks;
-        around(perfmark::finish);
+        around(|| {
+            assert!(pin!(finishing(perfmark::finish)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        });
         perfmark::finish();
         // Nothing that comes later is recorded, and recording cannot be turned on again.
         call_all();
@@ -241,6 +259,8 @@ mod linux {
         call_all();
         for (mark, before) in perfmark::snapshot().marks.iter().zip(&before) {
             assert_eq!((&mark.name, mark.calls), (&before.name, before.calls));
+            let is_open = ["around", "finishing"].contains(&mark.name.as_str());
+            assert!(mark.in_flight <= is_open.into(), "{}: {}", mark.name, mark.in_flight);
         }
         // SAFETY: the child only calls marks, which is allowed there, and exits.
         unsafe {
@@ -451,6 +471,7 @@ mod linux {
         }
         assert_eq!(mark(&report, "around")["in_flight"], 1);
         assert_eq!(mark(&report, "polled")["in_flight"], 2);
+        assert_eq!(mark(&report, "finishing")["in_flight"], 1);
         fs::remove_file(path).expect("there");
     }
 
@@ -467,7 +488,9 @@ mod linux {
         for name in CALLED {
             assert_eq!(mark(&report, name)["calls"], 2, "{name}");
         }
-        assert_eq!(mark(&report, "around")["in_flight"], 1);
+        for name in ["around", "finishing"] {
+            assert_eq!(mark(&report, name)["in_flight"], 1, "{name}");
+        }
     }
 
     fn finish_beside_first_calls() {

@@ -123,7 +123,10 @@ fn subtract(now: &mut [OfThread], before: &[OfThread]) {
             for (index, mark) in &mut thread.marks {
                 *mark = mark.since(earlier.get(index));
             }
-            thread.marks.retain(|(_, mark)| mark.calls + mark.in_flight + mark.polls > 0);
+            // A dropped future leaves only what its polls cost.
+            let has_unwound = |values: &Values| values.unwound_total != 0 || values.unwound_self != 0;
+            let is_new = |mark: &snapshot::Mark| mark.calls + mark.in_flight + mark.polls > 0;
+            thread.marks.retain(|(_, mark)| is_new(mark) || mark.values.iter().any(has_unwound));
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Processes that a program makes: forked, cloned and started ones, and the one in which it continues.
 
 use std::os::unix::process::CommandExt as _;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::{Command, ExitCode, exit};
 use std::task::{Context, Poll, Waker};
 use std::{env, future};
 
-use perfmark::perfmark;
+use perfmark::{Filter, perfmark};
 
 use crate::ledger::{self, Leaves, assert_descriptors, descriptors, has_perf_events, ledger};
 use crate::program::{SCENARIO, assert_code, wait_for};
@@ -85,30 +85,40 @@ fn inner(calls: u64) -> libc::pid_t {
     child
 }
 
-/// In the child, an async call that its parent began goes on or ends after a call of its own.
+/// In the child, an async call that its parent began goes on or ends, perhaps after calls of its own.
 pub(crate) fn forks_in_a_poll() {
-    for at in 0..3 {
-        let mut call = pin!(forks_at(at));
-        let mut context = Context::from_waker(Waker::noop());
-        let is_child = loop {
-            if let Poll::Ready(is_child) = call.as_mut().poll(&mut context) {
-                break is_child;
+    for every in [1, 1_000] {
+        perfmark::set_filter(&Filter::default().every("*::forks_at", every)).expect("slots for settings");
+        // Later calls are skipped.
+        (0..4 * every).for_each(|_| assert!(!completes(pin!(forks_at(NEVER, 0)))));
+        for (at, calls) in [0, 1, 2].into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
+            if completes(pin!(forks_at(at, calls))) {
+                let snapshot = perfmark::snapshot();
+                let parents = snapshot.marks.iter().filter(|mark| mark.name == "forks_at");
+                let parents: u64 = parents.map(|mark| mark.calls + mark.in_flight).sum();
+                assert_eq!((parents, recorded()), (0, calls), "its parent's and its own: {every}, {at}");
+                ledger().will_leave(if calls == 0 { Leaves::Nothing } else { Leaves::Report });
+                exit(0);
             }
-        };
-        if is_child {
-            let snapshot = perfmark::snapshot();
-            let parents = snapshot.marks.iter().filter(|mark| mark.name == "forks_at");
-            assert_eq!(parents.map(|mark| mark.calls + mark.in_flight).sum::<u64>(), 0, "its parent's call: {at}");
-            assert_eq!(recorded(), 1);
-            ledger().will_leave(Leaves::Report);
-            exit(0);
+        }
+    }
+    perfmark::set_filter(&Filter::default()).expect("slots for settings");
+}
+
+fn completes(mut call: Pin<&mut impl Future<Output = bool>>) -> bool {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(is_child) = call.as_mut().poll(&mut context) {
+            return is_child;
         }
     }
 }
 
-/// Forks in its only poll, in the first of two, or in the second.
+const NEVER: u64 = 3;
+
+/// Forks in its only poll, in the first of two, or in the second. Returns whether this is the child, which makes calls.
 #[perfmark(time, page_faults)]
-async fn forks_at(at: u64) -> bool {
+async fn forks_at(at: u64, calls: u64) -> bool {
     let mut polls = 0;
     let mut is_child = false;
     future::poll_fn(|_| {
@@ -117,7 +127,7 @@ async fn forks_at(at: u64) -> bool {
             match fork() {
                 0 => {
                     ledger::begin(true);
-                    work(1);
+                    (0..calls).for_each(work);
                     is_child = true;
                 }
                 child => wait_for(child, 0),

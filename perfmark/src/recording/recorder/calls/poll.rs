@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::enter::{self, began_here, began_in_parent, leave_elsewhere, set_up_call};
 use super::packed_cost::{NO_EVENT, PackedCost};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
-use crate::recording::cells::{EventCost, MarkCells, add, registry::registry};
+use crate::recording::cells::{EventCells, EventCost, MarkCells, add, registry::registry};
 use crate::recording::events::events;
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
@@ -18,7 +18,7 @@ use crate::recording::recorder::hooks::options;
 use crate::recording::recorder::hooks::reached::reach;
 use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::thread::{
-    CalibrationCalls, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, NO_FRAME, Plan, Recorder, STACK_FULL, SetEvent, Token,
+    CalibrationCalls, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, NO_FRAME, Plan, Recorder, SetEvent, Token,
     call_token::SKIPPED, has_frame, is_skipped, memory::find_plan, own_work, with_recorder,
 };
 use crate::recording::start;
@@ -169,7 +169,7 @@ fn end_poll(poll: &mut RunningPoll<'_>) {
 fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
         end_on_slow_path(&recorder, frame.plan(), frame, call, outcome);
-    } else if token == SKIPPED || token == STACK_FULL || has_frame(token) && began_here(token) {
+    } else if token != NO_FRAME && (!has_frame(token) || began_here(token)) {
         // `every` leaves the call out, the stack was full, or a jump removed the frame.
         end_unmeasured(&recorder, mark, call, token, outcome);
     } else {
@@ -195,11 +195,12 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
+    let number = frame.number();
     if plan.is_of_skipped() || recorder.is_unrecorded(frame) {
         // A skipped call, which has a frame because it is sampled, or because calls around it require its cost.
         slow::store_counts(set, frame, &recorder.stack);
         slow::close(plan, frame, recorder, |_, _| {});
-        return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED, outcome);
+        return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED | number, outcome);
     }
     reach(recorder, || "end a poll on the slow path".into());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
@@ -339,10 +340,14 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
     let generation = recorder.generation.get();
     let Some(cells) = recorder.cells_in_use(mark) else { return end_without_recorder(mark, call, token, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));
-    let info = call.info().unwrap_or_else(|| CallInfo::new(generation, is_nested, cells.weight));
-    if info.generation != generation || matches!(call, PolledCall::Over) {
-        return call.set(PolledCall::Over);
-    }
+    let info = match call.info() {
+        Some(info) if info.generation == generation => info,
+        None if matches!(call, PolledCall::NotBegun) && (recorder.stack.numbered(token) || !began_in_parent(token)) => {
+            CallInfo::new(generation, is_nested, cells.weight)
+        }
+        // It is over, or a forked child ends its parent's call.
+        _ => return call.set(PolledCall::Over),
+    };
     let is_skipped = is_skipped(token) || matches!(call, PolledCall::Skipped(_));
     match outcome {
         Outcome::Pending => {
@@ -361,12 +366,15 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
 #[cold]
 #[inline(never)]
 fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
+    // After recording has ended, no system call is allowed.
+    if is_off() {
+        return *call = PolledCall::Over;
+    }
     // A forked child does not record its parent's calls.
     let is_parents = match call.info() {
-        // It was not recorded. After recording has ended, no system call is allowed.
-        _ if token == NO_FRAME || is_off() => false,
+        _ if token == NO_FRAME => false,
         Some(info) => generation().is_some_and(|generation| generation != info.generation),
-        None => has_frame(token) && began_in_parent(token),
+        None => began_in_parent(token),
     };
     if is_parents {
         return call.set(PolledCall::Over);
@@ -384,7 +392,7 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
             call.set(if is_skipped(token) { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
         }
     }
-    let Some(info) = call.info().filter(|_| !is_off()) else { return *call = PolledCall::Over };
+    let Some(info) = call.info() else { return *call = PolledCall::Over };
     match (outcome, &call) {
         (Outcome::Pending, PolledCall::Skipped(_)) => return,
         (Outcome::Pending, _) => return call.set(PolledCall::unmeasured(info)),
@@ -416,11 +424,17 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
         let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
-        // If the mark's `every` has changed since the call began, its weight is unknown.
-        let cells = recorder.cells_of(mark).filter(|cells| info.has_weight(cells.weight));
+        let cost = |cells: &EventCells| {
+            let event = cells.event.below(NO_EVENT)?;
+            call.costs().iter().find_map(|packed| packed.cost(event))
+        };
+        // The mark's settings may have changed since the call began, so that it counts as another number of calls now.
+        let has_it = |cells: &&MarkCells| {
+            info.has_weight(cells.weight) && cells.events.iter().any(|cells| cost(cells).is_some())
+        };
+        let cells = recorder.cells_of(mark).find(has_it);
         for cells in cells.iter().flat_map(|cells| &cells.events) {
-            let cost = |event| call.costs().iter().find_map(|packed| packed.cost(event));
-            if let Some(mut cost) = cells.event.below(NO_EVENT).and_then(cost) {
+            if let Some(mut cost) = cost(cells) {
                 if Some(cells.event) == suspended {
                     cost.net = cost.net.wrapping_add(start::ticks());
                 }

@@ -112,8 +112,9 @@ fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some(of_skipped) = plan.skipped() {
         return of_skipped.base_hooks().begin(recorder);
     }
+    let token = SKIPPED | stack.serial.get();
     recorder.release();
-    SKIPPED
+    token
 }
 
 /// Begins a call in a burst, or the call with which one begins or has ended.
@@ -236,7 +237,7 @@ fn change_burst(recorder: &HeldRecorder) {
         recorder.change_gap(Bursts::end);
         false
     } else {
-        !recorder.change_gap(|bursts| bursts.resume(bursts.pause()))
+        !recorder.change_gap(Bursts::prolong_gap)
     };
     if begins {
         bursts.begin(&recorder.random);

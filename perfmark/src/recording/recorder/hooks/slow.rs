@@ -101,12 +101,13 @@ pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token 
     }
     // It gets no number: its entry takes less than that of other calls, and stays in the calls around.
     plan.set().exclude_emulated_since(entered);
-    recorder.release();
-    match (plan.set().mode.is_polled, is_skipped) {
+    let token = match (plan.set().mode.is_polled, is_skipped) {
         (false, _) => NO_FRAME,
-        (true, false) => STACK_FULL,
-        (true, true) => SKIPPED,
-    }
+        (true, false) => STACK_FULL | recorder.stack.serial.get(),
+        (true, true) => SKIPPED | recorder.stack.serial.get(),
+    };
+    recorder.release();
+    token
 }
 
 /// Begins a call a second time, because the kernel touched a counter since the last reading. It reads the counters'
@@ -330,7 +331,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
 
 /// Counts a call made of polls that is skipped, at its end.
 pub(crate) fn count_skipped_poll(recorder: &Recorder, mark: &'static Mark) {
-    if let Some(cells) = recorder.cells_of(mark) {
+    if let Some(cells) = recorder.cells_of(mark).next() {
         add(&cells.skipped, 1);
     }
 }

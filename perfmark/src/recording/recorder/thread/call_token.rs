@@ -12,10 +12,11 @@ pub(crate) type Token = u64;
 pub(crate) const NO_FRAME: Token = 1 << 63;
 /// Entry needs setup: the thread does not know the mark yet, or its recorder cannot be acquired.
 pub(crate) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
-/// A poll of a call that `every` leaves out.
-pub(crate) const SKIPPED: Token = NO_FRAME | 1;
-/// A poll for which the stack was full.
-pub(crate) const STACK_FULL: Token = NO_FRAME | 2;
+/// A poll of a call that `every` leaves out. The serial number is that of the latest call before it: it tells on which
+/// thread, and in which process, the poll began.
+pub(crate) const SKIPPED: Token = NO_FRAME | SLOW;
+/// A poll for which the stack was full. The serial number is as for a skipped one.
+pub(crate) const STACK_FULL: Token = NO_FRAME | PANICKING;
 
 /// Flag in a token, without [`PANICKING`]: the call ends on the slow path.
 pub(crate) const SLOW: u64 = 1 << 61;
@@ -29,7 +30,7 @@ const _: () = assert!(SERIAL == CALLS * RANGES - 1);
 
 /// Whether the call with this token is skipped, perhaps with a frame.
 pub(crate) fn is_skipped(token: Token) -> bool {
-    token == SKIPPED || has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
+    token & !SERIAL == SKIPPED || has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
 }
 
 /// Whether the call with this token was given a frame.

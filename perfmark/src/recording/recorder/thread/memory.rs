@@ -142,7 +142,7 @@ impl HeldRecorder {
         // SAFETY: RECORDER and CELLS hold for a recorder that is held. A mark's slot is below `SLOTS`.
         let plan = unsafe { find_plan(self.as_ptr(), mark.slot()) };
         let cells = plan.map(|plan| &plan.cells).filter(|cells| ptr::eq(cells.mark, mark));
-        cells.or_else(|| self.cells_of(mark))
+        cells.or_else(|| self.cells_of(mark).next())
     }
 
     /// Lets the next call of the mark with this slot set up a plan.

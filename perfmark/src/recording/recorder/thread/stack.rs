@@ -28,7 +28,7 @@ use perfmark_rdpmc::{Delta, Region};
 use super::call_token::{PANICKING, SERIAL, Token};
 use super::memory;
 use super::plan::Plan;
-use crate::recording::cells::{Node, ROOM};
+use crate::recording::cells::{CALLS, Node, ROOM};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 
 /// Events that fit into one block.
@@ -492,6 +492,11 @@ impl Stack {
         debug_assert_eq!(bottom.addr() % STACK_ALIGNMENT, 0);
         self.top.set(bottom);
         self.serial.set(number);
+    }
+
+    /// Whether the token's serial number is one of this stack's.
+    pub(crate) fn numbered(&self, token: Token) -> bool {
+        (self.serial.get() ^ token & SERIAL) < CALLS
     }
 
     /// Removes all frames without recording their calls.

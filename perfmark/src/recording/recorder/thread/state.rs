@@ -133,9 +133,9 @@ impl Recorder {
         unsafe { self.cells.get().as_ref() }
     }
 
-    /// The mark's cells on this thread, with any event set.
-    pub(crate) fn cells_of<'a>(&'a self, mark: &'static Mark) -> Option<&'a MarkCells> {
-        self.cells()?.iter().find(|cells| ptr::eq(cells.mark, mark))
+    /// The mark's cells on this thread, with any event set; the newest first.
+    pub(crate) fn cells_of(&self, mark: &'static Mark) -> impl Iterator<Item = &MarkCells> {
+        self.cells().into_iter().flat_map(ThreadCells::iter).filter(move |cells| ptr::eq(cells.mark, mark))
     }
 
     /// The memory in which the thread's histograms grow.
@@ -261,15 +261,22 @@ impl ThreadState {
         unsafe { self.replace_recorder(ptr::null()) };
     }
 
-    /// Makes this the thread's recorder, in whose gap marked functions skip calls, or none. Returns the one before.
+    /// Makes this the thread's recorder, or none. Returns the one before.
     ///
     /// # Safety
     ///
     /// Null, or RECORDER and CELLS hold for `recorder`.
     pub(crate) unsafe fn replace_recorder(&self, recorder: *const Recorder) -> *const Recorder {
+        let before = self.recorder.replace(recorder);
+        self.skip_in_gaps(true);
+        before
+    }
+
+    /// Whether marked functions skip calls in gaps of the thread's recorder, if there is one.
+    fn skip_in_gaps(&self, skip: bool) {
+        let recorder = self.recorder_ptr().filter(|_| skip);
         // SAFETY: RECORDER: it is mapped as long as it is the thread's recorder.
-        unsafe { entry::set_counts(NonNull::new(recorder.cast_mut()).map_or(ptr::null(), |of| counts(of))) };
-        self.recorder.replace(recorder)
+        unsafe { entry::set_counts(recorder.map_or(ptr::null(), |recorder| counts(recorder))) };
     }
 
     /// Whether interrupted entry or exit code holds the recorder.
@@ -323,20 +330,16 @@ pub(crate) struct ActivityGuard<'a> {
     thread: &'a ThreadState,
     activity: Activity,
     interrupts_hook: bool,
-    /// What is left of the gap.
-    gap: u64,
 }
 
 impl<'a> ActivityGuard<'a> {
-    /// Sets the thread's activity. Nobody can acquire the recorder as long as the guard lives.
+    /// Sets the thread's activity. As long as the guard lives, nobody can acquire the recorder, and marked functions
+    /// skip no calls.
     pub(crate) fn set(thread: &'a ThreadState, activity: Activity) -> Self {
-        let is_busy = thread.is_busy();
-        let interrupts_hook = thread.interrupts_hook.replace(is_busy);
+        let interrupts_hook = thread.interrupts_hook.replace(thread.is_busy());
         TlsPointer::get().clear();
-        // In a gap, marked functions may then skip calls of this work. But the open calls cannot be changed.
-        let recorder = thread.recorder().filter(|_| !is_busy);
-        let gap = recorder.map_or(0, |recorder| recorder.change_gap(Bursts::pause));
-        Self { thread, activity: thread.activity.replace(activity), interrupts_hook, gap }
+        thread.skip_in_gaps(false);
+        Self { thread, activity: thread.activity.replace(activity), interrupts_hook }
     }
 }
 
@@ -346,9 +349,7 @@ impl Drop for ActivityGuard<'_> {
             TlsPointer::get().store(self.thread.recorder.get());
         }
         self.thread.activity.set(self.activity);
-        if let Some(recorder) = self.thread.recorder().filter(|_| self.gap > 0) {
-            recorder.change_gap(|bursts| bursts.resume(self.gap));
-        }
+        self.thread.skip_in_gaps(true);
     }
 }
 
@@ -366,6 +367,7 @@ pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: N
     TlsPointer::get().clear();
     // SAFETY: RECORDER and CELLS hold for the recorder that the thread had before.
     unsafe { thread.replace_recorder(program_recorder) };
+    thread.skip_in_gaps(false);
     thread.activity.set(activity);
 }
 

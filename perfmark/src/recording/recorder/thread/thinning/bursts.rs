@@ -189,16 +189,10 @@ impl Bursts {
         self.is_burst.get()
     }
 
-    /// Skips no calls until [`resume`](Self::resume). Returns what it needs.
-    pub(crate) fn pause(&self) -> u64 {
-        self.gap.end()
-    }
-
-    /// Ends a pause, unless a block began in it. Returns whether calls are left in the gap.
-    pub(crate) fn resume(&self, calls: u64) -> bool {
-        if !self.is_burst.get() {
-            self.gap.begin(calls);
-        }
+    /// Lets the gap go on for as many calls as were skipped beside it. Returns whether there are any.
+    pub(crate) fn prolong_gap(&self) -> bool {
+        let calls = self.gap.end();
+        self.gap.begin(calls);
         calls > 0
     }
 
@@ -342,7 +336,7 @@ mod tests {
         let gap = &bursts.gap;
         gap.begin(3);
         assert!(gap.skips_beside() && gap.skips() && gap.skips() && !gap.skips());
-        assert!(bursts.resume(bursts.pause()) && gap.skips() && !gap.skips_beside() && bursts.pause() == 0);
+        assert!(bursts.prolong_gap() && gap.skips() && !gap.skips_beside() && !bursts.prolong_gap());
         assert_eq!(bursts.skipped(), 4);
     }
 
