@@ -71,6 +71,9 @@ fn perfmarks_own_calls_of_a_thinned_allocator_are_not_counted() {
     let really = CALLS.load(Relaxed) - really_before;
     let counted = calls_of_alloc() - before;
     println!("{counted} of {really} calls counted");
+    if perfmark::measure(&["page-faults"], || ()).is_err() {
+        return println!("skipped: without counters, the cost so far fits into the future");
+    }
     assert!(really >= CALLS_SUSPENDED, "perfmark allocates: {really}");
     // Snapshots allocate some of their memory as the program, and the main thread may allocate meanwhile.
     assert!(counted < CALLS_SUSPENDED / 2, "{counted} of {really}");

@@ -152,7 +152,7 @@ pub(crate) fn wait_for_setups() {
 }
 
 impl Registry {
-    /// What a new recorder adds the numbers of its calls to, from 1 on.
+    /// The calls of a new recorder get the numbers after this one.
     #[allow(clippy::unused_self, reason = "it exists before the process's first recorder")]
     pub(crate) fn next_numbers(&self) -> u64 {
         RECORDERS.fetch_add(1, Relaxed) % RANGES * CALLS

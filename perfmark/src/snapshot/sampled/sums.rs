@@ -124,8 +124,8 @@ impl Samples {
         sums.combine(self, &Some, ADD);
         sums.combine(earlier, &|mark| at(indices, mark), SUBTRACT);
         let since = sums.into_samples(self).with_counts([self, earlier], u64::saturating_sub);
-        // Samples in open calls get a path when their call ends. `threads_without` is a state, of which there is no
-        // difference.
+        // Samples in open calls get a path when their call ends. `threads_without` is not a count, so nothing
+        // is subtracted.
         let others = |samples: &Self| samples.unattributed.saturating_sub(samples.in_open_calls);
         let unattributed = others(self).saturating_sub(others(earlier)).saturating_add(since.in_open_calls);
         Self { unattributed, threads_without: self.threads_without, ..since }

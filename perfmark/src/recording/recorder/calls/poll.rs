@@ -337,6 +337,10 @@ fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], ce
 #[inline(never)]
 fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
     reach(recorder, || "end a poll that is unmeasured".into());
+    // After recording has ended, no system call is allowed.
+    if is_off() {
+        return *call = PolledCall::Over;
+    }
     let generation = recorder.generation.get();
     let Some(cells) = recorder.cells_in_use(mark) else { return end_without_recorder(mark, call, token, outcome) };
     let is_nested = cells.is_nested(cells.open.load(Relaxed));
@@ -424,17 +428,12 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
     // The cost of its polls can be added only on a thread that knows the mark.
     with_recorder(|recorder| {
         let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
-        let cost = |cells: &EventCells| {
-            let event = cells.event.below(NO_EVENT)?;
-            call.costs().iter().find_map(|packed| packed.cost(event))
-        };
-        // The mark's settings may have changed since the call began, so that it counts as another number of calls now.
-        let has_it = |cells: &&MarkCells| {
-            info.has_weight(cells.weight) && cells.events.iter().any(|cells| cost(cells).is_some())
-        };
-        let cells = recorder.cells_of(mark).find(has_it);
-        for cells in cells.iter().flat_map(|cells| &cells.events) {
-            if let Some(mut cost) = cost(cells) {
+        // The mark's settings may have changed since the call began: each cost belongs to cells of the call's weight.
+        let all = || recorder.cells_of(mark).filter(|cells| info.has_weight(cells.weight));
+        for packed in call.costs() {
+            let cost = |cells: &EventCells| packed.cost(cells.event.below(NO_EVENT)?);
+            let found = all().flat_map(|cells| &cells.events).find_map(|cells| Some((cells, cost(cells)?)));
+            if let Some((cells, mut cost)) = found {
                 if Some(cells.event) == suspended {
                     cost.net = cost.net.wrapping_add(start::ticks());
                 }

@@ -3,6 +3,7 @@
 use super::packed_cost::{NO_EVENT, PackedCost, PackedCosts};
 use crate::recording::cells::{EventCost, MarkCells};
 use crate::recording::recorder::thread::{FRAME_EVENTS, own_work};
+use crate::settings::recording::is_off;
 
 /// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows
 /// by no more than that.
@@ -56,16 +57,18 @@ impl CallInfo {
         self.flags & HAS_SKIPPED != 0
     }
 
-    /// Whether the call counts as this many calls. It may be wrong for one in 63 weights.
+    /// Whether the call counts as this many calls. It may be wrong for one in 61 weights, but not among those of
+    /// budgets.
     pub(crate) fn has_weight(self, weight: u32) -> bool {
         self.flags >> 2 == Self::tag(weight)
     }
 
-    /// 0 for the weight 1 only. One in 63 of the other weights have the same tag.
+    /// 0 for the weight 1 only. One in 61 of the other weights have the same tag; those of budgets, which are powers
+    /// of 4, have different ones.
     fn tag(weight: u32) -> u8 {
         match weight {
             0 | 1 => 0,
-            _ => 1 + (weight % 63) as u8,
+            _ => 1 + (weight % 61) as u8,
         }
     }
 }
@@ -109,6 +112,8 @@ impl PolledCall {
             let mut inline = [PackedCost::NONE; INLINE_EVENTS];
             inline.iter_mut().zip(new).for_each(|(packed, new)| *packed = new);
             self.set(Self::Inline(info, inline));
+        } else if is_off() {
+            self.set(Self::Over);
         } else if let Some(boxed) = own_work(|| new.collect()) {
             self.set(Self::Boxed(info, boxed));
         }
@@ -125,5 +130,23 @@ impl PolledCall {
 /// Frees a box as perfmark's own work, because the program's allocator may be marked.
 #[cold]
 fn free(call: PolledCall) {
+    // After recording has ended, no system call is allowed, and marks do nothing.
+    if is_off() {
+        return drop(call);
+    }
     own_work(|| drop(call));
+}
+
+#[cfg(all(test, not(perfmark_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weights_of_budgets_are_told_apart() {
+        let weights = || (0..15).map(|power| 4_u32.pow(power));
+        for weight in weights() {
+            let info = CallInfo::new(0, true, weight);
+            assert!(weights().filter(|&other| info.has_weight(other)).eq([weight]), "{weight}");
+        }
+    }
 }

@@ -289,6 +289,7 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
     RESOURCES.set(Box::into_raw(resources));
     // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
     unsafe {
+        // It is in no gap yet, so marked functions skip none of this work's calls.
         thread.replace_recorder(recorder_ptr.as_ptr());
         thread_end::call_at_end(end_of_thread, recorder_ptr.as_ptr().cast());
     }

@@ -12,8 +12,8 @@ pub(crate) type Token = u64;
 pub(crate) const NO_FRAME: Token = 1 << 63;
 /// Entry needs setup: the thread does not know the mark yet, or its recorder cannot be acquired.
 pub(crate) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
-/// A poll of a call that `every` leaves out. The serial number is that of the latest call before it: it tells on which
-/// thread, and in which process, the poll began.
+/// A poll of a call that `every` leaves out. The serial number is the thread's latest: it tells on which thread, and in
+/// which process, the poll began.
 pub(crate) const SKIPPED: Token = NO_FRAME | SLOW;
 /// A poll for which the stack was full. The serial number is as for a skipped one.
 pub(crate) const STACK_FULL: Token = NO_FRAME | PANICKING;
