@@ -151,6 +151,24 @@ fn a_call_that_ended_on_another_thread_is_not_in_flight_and_encloses_no_later_ca
     assert_counts("moves", 3, 2);
 }
 
+#[test]
+fn a_call_inside_one_that_ended_on_another_thread_ends_as_the_last_one() {
+    #[perfmark(time)]
+    fn both(pause: Pause<'_>) {
+        pause.here();
+    }
+    if passed_in_own_process() {
+        return;
+    }
+    on_another_thread(|| {
+        let (outer, mut inner) = (Work::paused(both), Work::paused(both));
+        outer.resume_to_end_elsewhere();
+        assert_eq!(find_mark("both").in_flight, 1);
+        inner.resume_to_end();
+        assert_counts("both", 2, 1);
+    });
+}
+
 #[cfg(feature = "sampling")]
 #[test]
 fn a_skipped_poll_may_end_on_another_thread_while_it_is_sampled() {

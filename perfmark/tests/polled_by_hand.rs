@@ -101,6 +101,25 @@ fn a_suspended_call_is_in_flight_on_no_thread() {
     assert_eq!(in_flight_on_threads("looks_inside"), 0);
 }
 
+#[perfmark(suspended)]
+async fn awaits_and_looks() -> Vec<[i64; 2]> {
+    awaited().await;
+    let marks = snapshot().marks.into_iter().filter(|mark| mark.name == "awaits_and_looks");
+    marks.map(|mark| [mark.values[0].in_flight_total, mark.values[0].in_flight_self]).collect()
+}
+
+#[perfmark(suspended)]
+async fn awaited() {
+    yields(3).await;
+}
+
+#[test]
+fn a_running_poll_was_not_suspended_also_if_a_call_inside_was() {
+    let in_flight = run(awaits_and_looks());
+    assert!(in_flight.iter().all(|values| *values == [0, 0]), "{in_flight:?}");
+    assert_eq!(in_flight.len(), usize::from(cfg!(feature = "record")));
+}
+
 #[perfmark(time)]
 async fn never_polled() {}
 

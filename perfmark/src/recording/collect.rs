@@ -277,7 +277,10 @@ fn program() -> String {
 
 /// Whether the event's values are ticks.
 fn is_in_ticks(what: &EventSpec) -> bool {
-    matches!(what, EventSpec::Time | EventSpec::OnCpu | EventSpec::Suspended)
+    match what {
+        EventSpec::Time | EventSpec::OnCpu | EventSpec::Suspended => true,
+        EventSpec::OffCpu(_) | EventSpec::Counter(_) | EventSpec::Unknown(_) => false,
+    }
 }
 
 fn name(what: &EventSpec) -> String {
@@ -304,7 +307,7 @@ fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Even
     let unit = match &entry.spec {
         EventSpec::Time | EventSpec::OnCpu | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
         EventSpec::Counter(event) if event.is_time() => Unit::Ns,
-        _ => Unit::Count,
+        EventSpec::Counter(_) | EventSpec::Unknown(_) => Unit::Count,
     };
     // Time in an emulator is that of the emulator.
     let is_emulated =

@@ -177,7 +177,7 @@ impl Meter {
                 let why = format!("{name}: only calls of async functions have time between polls; leave it out");
                 return Err(MeasureError(why));
             }
-            _ => {}
+            Some(EventSpec::Counter(_) | EventSpec::Unknown(_)) | None => {}
         }
         let event: Event = name.parse().map_err(refused)?;
         let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
@@ -228,7 +228,7 @@ impl Meter {
 
     /// The factor from the raw count to the event's unit; `None` if they are the same.
     pub(crate) fn scale(&self) -> Option<f64> {
-        matches!(self.source, Source::Ticks | Source::OnCpu(_)).then(start::nanoseconds_per_tick)
+        self.source.reads_ticks().then(start::nanoseconds_per_tick)
     }
 
     #[cfg(feature = "criterion")]

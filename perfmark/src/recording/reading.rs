@@ -60,6 +60,14 @@ pub(crate) enum ReadMethod {
 }
 
 impl Source {
+    /// Whether its values are ticks that entry and exit read.
+    pub(crate) fn reads_ticks(&self) -> bool {
+        match self {
+            Self::Ticks | Self::OnCpu(_) => true,
+            Self::Suspended | Self::OffCpu { .. } | Self::Counter { .. } | Self::Emulated(_) => false,
+        }
+    }
+
     /// The event's value now. `None` if it cannot be read.
     pub(crate) fn reading(&self) -> Option<EventReading> {
         Some(match self {
@@ -94,7 +102,16 @@ impl EventReading {
                 now.since(&before).map_or(Delta::Unmeasured, |time| Delta::Exact(kind.of(time)))
             }
             (Self::Nothing, Self::Nothing) => Delta::Exact(0),
-            _ => Delta::Unmeasured,
+            // Readings of different events.
+            (
+                Self::Ticks(_)
+                | Self::OnCpu(..)
+                | Self::Counter(_)
+                | Self::Emulated(_)
+                | Self::OffCpu(..)
+                | Self::Nothing,
+                _,
+            ) => Delta::Unmeasured,
         }
     }
 

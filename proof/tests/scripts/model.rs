@@ -262,7 +262,7 @@ impl Mean {
 
     /// The cost that is imputed to a call that was not counted.
     fn impute(&mut self) -> Option<Cost> {
-        if self.calls > 0 && (self.mean.is_none_or(|[net, ..]| net == 0) || self.unmeasured.is_multiple_of(64)) {
+        if self.calls > 0 && (self.mean.is_none() || self.unmeasured.is_multiple_of(64)) {
             self.mean = Some([self.sum, self.own, self.of_skipped].map(|sum| sum / self.calls));
         }
         let error = if self.error > 0.0 { 1.0 + self.error / self.calls as f64 } else { 0.0 };

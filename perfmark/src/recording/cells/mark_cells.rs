@@ -190,11 +190,28 @@ impl EventCells {
 
     /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
-        let Self { nested, inside, imputed_sums, imputed, means: [net, own], unwound, scaled, .. } = self;
-        let Self { unmeasured, unmeasured_nested, elsewhere, in_bursts, thinned_inside, .. } = self;
-        self.values.clear();
+        // Without `..`, so that no field is forgotten.
+        let Self {
+            values,
+            nested,
+            inside,
+            in_bursts,
+            thinned_inside,
+            imputed_sums,
+            imputed,
+            means: [net, own],
+            unwound,
+            scaled,
+            unmeasured,
+            unmeasured_nested,
+            elsewhere,
+            event: _,
+            zeroes,
+            overhead: _,
+        } = self;
+        values.clear();
         if self.leaves_out_zeroes() {
-            self.zeroes.store(0, Relaxed);
+            zeroes.store(0, Relaxed);
         }
         let sums = [nested, inside, in_bursts, thinned_inside, imputed, net, own];
         let counts = [scaled, unmeasured, unmeasured_nested, elsewhere];
@@ -224,7 +241,7 @@ impl EventCells {
         /// The mean is computed again after this many calls, because it requires reading the histogram.
         const FRESH: u64 = 64;
         let [net, own] = &self.means;
-        if net.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
+        if self.imputed.load(Relaxed) == 0 || self.unmeasured.load(Relaxed).is_multiple_of(FRESH) {
             let (calls, sum) = so_far();
             if calls == 0 {
                 return 0;
@@ -368,7 +385,21 @@ impl MarkCells {
 
     /// Forgets all calls. Nobody else may read them.
     fn clear(&self) {
-        let Self { events, open, pending, suspended, unwound, skipped, estimated, .. } = self;
+        // Without `..`, so that no field is forgotten. Cells of thinned marks are not reused.
+        let Self {
+            events,
+            open,
+            pending,
+            suspended,
+            unwound,
+            skipped,
+            skipped_by_function: _,
+            estimated,
+            weight: _,
+            is_thinned: _,
+            mark: _,
+            missing: _,
+        } = self;
         events.iter().for_each(EventCells::clear);
         for cell in [open, pending, suspended, unwound, skipped, estimated] {
             cell.store(0, Relaxed);
@@ -654,6 +685,8 @@ impl Totals {
 
 #[cfg(all(test, not(perfmark_loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -716,5 +749,18 @@ mod tests {
             cells.add_unmeasured(1, false);
         }
         assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (3, InclusiveSelf { total: 60, own: 48 }));
+    }
+
+    #[test]
+    fn a_mean_of_0_is_computed_as_rarely_as_others() {
+        let (cells, computed) = (EventCells::new(EventId::default()), Cell::new(0));
+        for _ in 0..200 {
+            cells.impute(false, || {
+                computed.set(computed.get() + 1);
+                (10, 0)
+            });
+            cells.add_unmeasured(1, false);
+        }
+        assert_eq!((computed.get(), cells.imputed.load(Relaxed)), (4, 200));
     }
 }

@@ -73,7 +73,7 @@ impl EventSlot {
 
     /// Whether entry and exit read the tick counter for it.
     pub(crate) fn reads_ticks(&self) -> bool {
-        matches!(self.source, Source::Ticks | Source::OnCpu(_))
+        self.source.reads_ticks()
     }
 
     /// The counter of an emulator, if it counts the event.

@@ -210,15 +210,12 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     let mut costs = [None; EVENT_SLOTS];
     slow::close(plan, frame, recorder, |event, cost| costs[event.n] = cost);
     if let Some(node) = node {
-        if outcome != Outcome::Pending {
+        let ends = outcome != Outcome::Pending;
+        if ends {
             node.add_call();
         }
         for (n, cost) in costs.iter().enumerate().take(set.len()) {
-            match cost {
-                Some(cost) if outcome != Outcome::Unwound => cost.add_to_node(node, n, plan.weight()),
-                _ if outcome != Outcome::Pending => node.add_unmeasured(n),
-                _ => {}
-            }
+            slow::add_to_node(node, n, cost.filter(|_| outcome != Outcome::Unwound), plan.weight(), ends);
         }
     }
     if let Some((event, ticks)) = suspended
@@ -279,7 +276,7 @@ fn add_poll<const COUNT: usize>(
         None => CallInfo::new(generation, cells.is_nested(open_before), cells.weight),
     };
     let info = if has_skipped { info.with_skipped() } else { info };
-    match outcome {
+    let is_unwound = match outcome {
         Outcome::Pending => {
             if let Some(around) = recorder.stack.innermost() {
                 let overhead = &plan.set().overhead;
@@ -290,28 +287,17 @@ fn add_poll<const COUNT: usize>(
             cells.suspend();
             return call.keep(info, costs, cells);
         }
-        Outcome::Ready => {
-            if info.has_skipped() {
-                add(&cells.estimated, 1);
-            }
-            for (n, cost) in costs.iter().enumerate().rev() {
-                if let (Some(cost), Some(arena)) = (cost, recorder.arena()) {
-                    cost.add_call(&cells.events[n], info.is_nested(), arena);
-                    plan.update_span(n);
-                } else {
-                    cells.impute(n, info.is_nested());
-                    cells.events[n].add_unmeasured(1, info.is_nested());
-                }
-            }
-        }
-        Outcome::Unwound => {
-            add(&cells.unwound, 1);
-            for (cost, cells) in costs.iter().zip(&cells.events) {
-                if let Some(cost) = cost {
-                    cost.add_unwound(cells, info.is_nested());
-                }
-            }
-        }
+        Outcome::Ready => false,
+        Outcome::Unwound => true,
+    };
+    if is_unwound {
+        add(&cells.unwound, 1);
+    } else if info.has_skipped() {
+        add(&cells.estimated, 1);
+    }
+    for (n, &cost) in costs.iter().enumerate().rev() {
+        // The imputed cost is of all polls, of which the call around has the last one only.
+        slow::add_ended(plan, recorder, n, cost, info.is_nested(), is_unwound);
     }
     call.set(PolledCall::Over);
 }

@@ -8,7 +8,7 @@ use perfmark_rdpmc::Delta;
 
 use super::look::{begin_too_deep, look};
 use super::reached::reach;
-use crate::recording::cells::{EventCost, Known, add};
+use crate::recording::cells::{EventCost, Known, Node, add};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
@@ -294,43 +294,66 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
         // Its only poll.
         count_skipped_poll(recorder, plan.cells.mark);
     }
-    close(plan, frame, recorder, |event, cost| {
-        let events = &cells.events[event.n];
-        match cost {
-            Some(cost) if !is_unwound => {
-                if let Some(arena) = recorder.arena() {
-                    cost.add_call(events, is_nested, arena);
-                    plan.update_span(event.n);
-                }
-                if let Some(node) = node {
-                    cost.add_to_node(node, event.n, weight);
-                }
-                return;
-            }
-            Some(cost) => cost.add_unwound(events, is_nested),
-            None if is_unwound => {}
-            None => {
-                if event.slot().is_off_cpu() {
-                    // On the fast path, calls around would take it to be 0.
-                    store_off_cpu(&recorder.stack);
-                }
-                below.add_inner_cost(event.slot_index, cells.impute(event.n, is_nested));
-                events.add_unmeasured(1, is_nested);
-            }
-        }
-        if let Some(node) = node {
-            node.add_unmeasured(event.n);
-        }
-    });
     if is_unwound {
         add(&cells.unwound, 1);
     } else if skipped > 0 && !is_skipped {
         add(&cells.estimated, 1);
     }
+    close(plan, frame, recorder, |event, cost| {
+        if let Some(imputed) = add_ended(plan, recorder, event.n, cost, is_nested, is_unwound) {
+            if event.slot().is_off_cpu() {
+                // On the fast path, calls around would take it to be 0.
+                store_off_cpu(&recorder.stack);
+            }
+            below.add_inner_cost(event.slot_index, imputed);
+        }
+        if let Some(node) = node {
+            add_to_node(node, event.n, cost.filter(|_| !is_unwound), weight, true);
+        }
+    });
+}
+
+/// Adds what a call that ended cost in event `n` to its cells. If that is unknown, the call is unmeasured, and is
+/// imputed the mean of others, whose self is returned. It is not if a panic ended it.
+pub(crate) fn add_ended(
+    plan: &Plan,
+    recorder: &Recorder,
+    n: usize,
+    cost: Option<EventCost>,
+    is_nested: bool,
+    is_unwound: bool,
+) -> Option<u64> {
+    let cells = &plan.cells.events[n];
+    match cost {
+        Some(cost) if is_unwound => cost.add_unwound(cells, is_nested),
+        Some(cost) => {
+            if let Some(arena) = recorder.arena() {
+                cost.add_call(cells, is_nested, arena);
+                plan.update_span(n);
+            }
+        }
+        None if is_unwound => {}
+        None => {
+            let imputed = plan.cells.impute(n, is_nested);
+            cells.add_unmeasured(1, is_nested);
+            return Some(imputed);
+        }
+    }
+    None
+}
+
+/// Adds what a call, or a poll of one, cost in event `n` to its node in the call graph. If that is unknown, the call is
+/// unmeasured at its end.
+pub(crate) fn add_to_node(node: &Node, n: usize, cost: Option<EventCost>, weight: u64, ends: bool) {
+    match cost {
+        Some(cost) => cost.add_to_node(node, n, weight),
+        None if ends => node.add_unmeasured(n),
+        None => {}
+    }
 }
 
 /// Counts a call made of polls that is skipped, at its end.
-pub(crate) fn count_skipped_poll(recorder: &Recorder, mark: &'static Mark) {
+fn count_skipped_poll(recorder: &Recorder, mark: &'static Mark) {
     if let Some(cells) = recorder.cells_of(mark).next() {
         add(&cells.skipped, 1);
     }

@@ -38,6 +38,10 @@ pub(crate) fn visit_open(
         let inside = added;
         let mut costs = plan.set().events().filter_map(|event| {
             let slot = event.slot_index;
+            if event.slot().is_suspended() {
+                // A poll that runs is not suspended, whatever calls inside were.
+                return Some(OpenCost { event, net: 0, own: 0 });
+            }
             let (opened, region) = (event.slot().counter(), || frame.region(event.n));
             let counted = match (&group, opened) {
                 (Some(group), Some(counter)) if event.is_grouped() => group.end(counter, &region()),
