@@ -39,8 +39,10 @@ const ALL_OF: u64 = 1_000;
 const INTERVAL_NS: f64 = 5e6;
 /// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
 const RARE: f64 = 256.0;
-/// All such marks together must have less than one of so many.
+/// All such marks together have at most one call in so many, and at most so many times the calls that are measured of
+/// the others. If they had more, only the rarest ones are not thinned.
 const RARE_IN_ALL: f64 = 16.0;
+const RARE_IN_MEASURED: f64 = 4.0;
 
 /// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
 pub(crate) const UNKNOWN_NS: f64 = 100.0;
@@ -188,10 +190,11 @@ impl Thinning {
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
         // Polls of a call must have the same weight, also if it goes on for long.
-        let is_rare = |member: &Member| member.load.get() * RARE < all && !member.mark.mode.is_polled;
-        // All of them together must be rare, too.
-        let rare: f64 = with_every().filter(|member| is_rare(member)).map(|member| member.load.get()).sum();
-        with_every().for_each(|member| member.is_rare.set(is_rare(member) && rare * RARE_IN_ALL < all));
+        let may_be_rare = |member: &Member| !member.mark.mode.is_polled;
+        let every = with_every().map(|member| member.every.get()).min().unwrap_or(1);
+        let loads = with_every().filter(|member| may_be_rare(member)).map(|member| member.load.get());
+        let rare = rare_load(&loads, all, every);
+        with_every().for_each(|member| member.is_rare.set(may_be_rare(member) && member.load.get() < rare));
         self.note_range(&members);
         self.learned.adapt();
         for member in members.iter() {
@@ -324,6 +327,17 @@ fn level(demands: &(impl Iterator<Item = f64> + Clone), allowed: f64) -> f64 {
     }
 }
 
+/// Marks with `every` that have fewer calls than this are not thinned. `loads` are the calls of each mark for which
+/// that is possible, `all` are those of all marks with `every`. The smallest `every` of these is given.
+fn rare_load(loads: &(impl Iterator<Item = f64> + Clone), all: f64, every: u32) -> f64 {
+    let allowed = (all / RARE_IN_ALL).min(all / f64::from(every) * RARE_IN_MEASURED);
+    let mut most = all / RARE;
+    while loads.clone().filter(|load| *load < most).sum::<f64>() > allowed {
+        most /= 2.0;
+    }
+    most
+}
+
 /// Of how many calls one is measured next, if it was one in `every` until now, and one in `wanted` would be right. It
 /// rises at once, and falls by one step.
 fn next_every(every: u32, wanted: f64) -> u32 {
@@ -353,6 +367,18 @@ mod tests {
         }
         assert!(level(&[1.0, 2.0].into_iter(), 3.5).is_infinite(), "all are measured completely");
         assert!(level(&[].into_iter(), 1.0).is_infinite());
+    }
+
+    #[test]
+    fn the_rarest_marks_are_measured_completely_if_that_takes_little_of_what_every_saves() {
+        let loads = [10_000.0, 60.0, 30.0, 20.0, 10.0, 5.0, 0.0];
+        for (every, rare) in [(2, 5), (256, 5), (1_024, 3), (100_000, 1), (u32::MAX, 1)] {
+            let least = rare_load(&loads.into_iter(), 10_125.0, every);
+            assert_eq!(loads.iter().filter(|load| **load < least).count(), rare, "{every}: {least}");
+        }
+        let many = std::iter::repeat_n(10.0, 1_000);
+        assert!(rare_load(&many, 10_000.0, 2) <= 10.0, "rare ones, but all marks are");
+        assert!(rare_load(&[].into_iter(), 0.0, 1) <= 0.0);
     }
 
     #[test]
