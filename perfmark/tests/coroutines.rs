@@ -297,6 +297,33 @@ fn a_call_that_its_thread_abandoned_counts_once_when_another_thread_ends_it() {
 }
 
 #[test]
+fn a_call_that_its_thread_does_not_record_counts_once_when_another_thread_ends_it() {
+    const CALLS: u64 = 200;
+    #[perfmark(time, every = 2)]
+    fn below_unrecorded(pause: Pause<'_>) {
+        pause.here();
+    }
+    #[perfmark(time, every = 64)]
+    fn unrecorded(pause: Pause<'_>) {
+        pause.here();
+    }
+    if passed_in_own_process() {
+        return;
+    }
+    on_another_thread(|| {
+        for _ in 0..CALLS {
+            let (mut first, second) = (Work::paused(below_unrecorded), Work::paused(unrecorded));
+            second.resume_to_end_elsewhere();
+            first.resume_to_end();
+        }
+    });
+    for name in ["unrecorded", "below_unrecorded"] {
+        let mark = find_mark(name);
+        assert_eq!((mark.calls, mark.in_flight), (CALLS, 0), "{name}");
+    }
+}
+
+#[test]
 fn a_call_that_returns_to_its_thread_is_measured() {
     #[perfmark(time)]
     fn comes_back(pause: Pause<'_>) {

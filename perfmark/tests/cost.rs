@@ -64,10 +64,9 @@ const ALONE_IN_PROCESS: &[(&str, fn(u64) -> u64)] = &[
 ];
 
 const CALLS: u64 = 1_000;
-/// One call in so many is measured, in bursts of 1, 2, 4, up to 2,048 calls, eight of each length. These are so many
-/// calls.
-const EVERY: u64 = 50;
-const MANY: u64 = EVERY * 8 * 4_095;
+/// The calls of a mark with `every = 50` in its first 96 bursts and in their gaps: eight bursts of one call, eight of
+/// two, and so on, up to eight of 2,048.
+const MANY: u64 = 50 * 8 * 4_095;
 
 macro_rules! functions {
     ($($(#[$mark:meta])? $name:ident;)*) => {

@@ -219,7 +219,9 @@ fn the_cost_of_a_dropped_future_is_reported_separately() {
         let mut future = std::pin::pin!(dropped());
         assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    let mark = snapshot().marks.into_iter().find(|mark| mark.name == "dropped").expect("it is known");
+    let snapshot = snapshot();
+    assert!(snapshot.events.iter().all(|event| event.name != "suspended"), "no mark has it: {:?}", snapshot.events);
+    let mark = snapshot.marks.into_iter().find(|mark| mark.name == "dropped").expect("it is known");
     let Some(values) = mark.values.iter().find(|values| values.event == "page-faults") else { return };
     assert_eq!((mark.cancelled, values.measured, values.total), (10, 0, 0));
     assert!((250..300).contains(&values.unwound_self), "{values:?}");
@@ -634,6 +636,36 @@ fn an_estimate_in_any_poll_flags_the_call() {
     let Some((_, values)) = find(&snapshot(), "skips_in_its_first_poll") else { return };
     // Calls within a burst are exact.
     assert!(values.estimated > CALLS.cast_unsigned() * 3 / 4, "{values:?}");
+}
+
+#[perfmark(page_faults, every = 1_000_000)]
+fn in_a_long_gap() {}
+
+#[perfmark(page_faults, every = 2)]
+fn ends_the_gap() {}
+
+#[perfmark(page_faults)]
+fn around_the_end_of_a_gap() {
+    ends_the_gap();
+}
+
+#[test]
+fn calls_that_a_gap_had_left_when_other_marks_ended_it_were_not_skipped() {
+    if passed_in_own_process() {
+        return;
+    }
+    for stream in 0..20 {
+        let calls = move || {
+            seed(stream);
+            (0..3).for_each(|_| in_a_long_gap());
+            around_the_end_of_a_gap();
+        };
+        thread::spawn(calls).join().expect("does not panic");
+    }
+    let snapshot = snapshot();
+    let [around, inside] = ["around_the_end_of_a_gap", "ends_the_gap"].map(|name| find(&snapshot, name));
+    let (Some((_, around)), Some((inside, _))) = (around, inside) else { return };
+    assert_eq!(around.estimated, inside.skipped, "self is an estimate only if the call inside was skipped");
 }
 
 #[perfmark(page_faults, every = 16)]

@@ -26,9 +26,11 @@ mod linux {
     use std::ffi::c_void;
     use std::hint::black_box;
     use std::path::Path;
+    use std::pin::pin;
     use std::sync::OnceLock;
     use std::sync::atomic::AtomicU32;
     use std::sync::atomic::Ordering::SeqCst;
+    use std::task::{Context, Waker};
     use std::time::Duration;
     use std::{env, fs, ptr, thread};
 
@@ -139,11 +141,17 @@ mod linux {
         unsafe { libc::exit(0) }
     }
 
+    #[perfmark(time)]
+    async fn dropped() {
+        std::future::pending::<()>().await;
+    }
+
     fn call_all(n: u64) {
         plain(n);
         software();
         hardware();
         stays();
+        assert!(pin!(dropped()).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
 
     /// The phases of a program's life. In [`HOST`], it makes system calls of its own.

@@ -53,9 +53,9 @@ impl Measure {
         let meter = Meter::open(name)?;
         // Criterion requires names that live as long as the program; there are few of them.
         let leaked = |text: String| -> &'static str { text.leak() };
-        let units = match meter.unit() {
+        let units = match meter.event.unit() {
             Unit::Ns => ["ns", "µs", "ms", "s"],
-            Unit::Count => ["", "k ", "M ", "G "].map(|prefix| leaked(format!("{prefix}{}", meter.name()))),
+            Unit::Count => ["", "k ", "M ", "G "].map(|prefix| leaked(format!("{prefix}{}", meter.event))),
         };
         let rates = ["byte", "bit", "element"].map(|what| leaked(format!("{}/{what}", units[0])));
         Ok(Self { meter, units, rates, has_warned: Cell::new(false) })
@@ -87,13 +87,13 @@ impl Measurement for Measure {
                 if !self.has_warned.replace(true) {
                     say(&format!(
                         "{}: other events used the counter for part of the time; values are estimates",
-                        self.meter.name()
+                        self.meter.event
                     ));
                 }
                 estimate
             }
             Delta::Unmeasured => {
-                panic!("perfmark: {}: other events used the counters all the time", self.meter.name())
+                panic!("perfmark: {}: other events used the counters all the time", self.meter.event)
             }
         }
     }

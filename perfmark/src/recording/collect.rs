@@ -177,19 +177,19 @@ struct Units {
 
 impl Units {
     fn of(events: &[(EventId, Entry)]) -> Self {
-        let has_ticks = events.iter().any(|(_, entry)| is_in_ticks(&entry.spec));
+        let has_ticks = events.iter().any(|(_, entry)| entry.spec.is_in_ticks());
         let nanoseconds = if has_ticks { start::nanoseconds_per_tick() } else { 1.0 };
         Self { nanoseconds, edges: OnceCell::new() }
     }
 
     /// Whether the event's values can be converted. Ticks cannot if the clock stands still.
     fn are_known(&self, event: &Entry) -> bool {
-        self.nanoseconds > 0.0 || !is_in_ticks(&event.spec)
+        self.nanoseconds > 0.0 || !event.spec.is_in_ticks()
     }
 
     /// The factor for the event's values; `None` for 1.
     fn scale(&self, event: &Entry) -> Option<f64> {
-        is_in_ticks(&event.spec).then_some(self.nanoseconds)
+        event.spec.is_in_ticks().then_some(self.nanoseconds)
     }
 
     fn edges(&self) -> &[u64] {
@@ -253,7 +253,7 @@ fn everything() -> Snapshot {
     snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));
-    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&name(&entry.spec), entry.truth?)));
+    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&entry.spec, entry.truth?)));
     if events.iter().any(|(_, entry)| entry.is_fallback) {
         snapshot.notes.push("marks whose events are all unavailable record time instead".into());
     }
@@ -275,25 +275,6 @@ fn program() -> String {
     name.map_or_else(|| "?".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Whether the event's values are ticks.
-fn is_in_ticks(what: &EventSpec) -> bool {
-    match what {
-        EventSpec::Time | EventSpec::OnCpu | EventSpec::Suspended => true,
-        EventSpec::OffCpu(_) | EventSpec::Counter(_) | EventSpec::Unknown(_) => false,
-    }
-}
-
-fn name(what: &EventSpec) -> String {
-    match what {
-        EventSpec::Time => "time".into(),
-        EventSpec::OnCpu => "on_cpu".into(),
-        EventSpec::OffCpu(kind) => kind.name().into(),
-        EventSpec::Suspended => "suspended".into(),
-        EventSpec::Counter(event) => event.to_string(),
-        EventSpec::Unknown(name) => (*name).into(),
-    }
-}
-
 /// The emulator that runs the program, if it counts for perfmark.
 fn emulator(events: &[(EventId, Entry)]) -> Option<String> {
     if settings().read != ReadMode::Emulated {
@@ -304,14 +285,10 @@ fn emulator(events: &[(EventId, Entry)]) -> Option<String> {
 }
 
 fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Event {
-    let unit = match &entry.spec {
-        EventSpec::Time | EventSpec::OnCpu | EventSpec::OffCpu(_) | EventSpec::Suspended => Unit::Ns,
-        EventSpec::Counter(event) if event.is_time() => Unit::Ns,
-        EventSpec::Counter(_) | EventSpec::Unknown(_) => Unit::Count,
-    };
+    let unit = entry.spec.unit();
     // Time in an emulator is that of the emulator.
     let is_emulated =
-        entry.emulator.is_some() || unit == Unit::Ns && (is_in_ticks(&entry.spec) || entry.user + entry.syscall > 0);
+        entry.emulator.is_some() || unit == Unit::Ns && (entry.spec.is_in_ticks() || entry.user + entry.syscall > 0);
     let (read, reason) = match (entry, emulator.filter(|_| is_emulated)) {
         _ if !units.are_known(entry) => {
             (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
@@ -325,7 +302,7 @@ fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Even
         (Entry { syscall: 1.., why_syscall, .. }, _) => (Read::Syscall, why_syscall.clone()),
         (Entry { why_refused, .. }, _) => (Read::None, why_refused.clone()),
     };
-    snapshot::Event { name: name(&entry.spec), unit, read, reason }
+    snapshot::Event { name: entry.spec.to_string(), unit, read, reason }
 }
 
 /// The note about events in which the probe overhead of some marks is unknown.
@@ -333,7 +310,7 @@ fn unknown_overhead(merged: &Merged, events: &[(EventId, Entry)]) -> Option<Stri
     let all = || merged.marks.iter().flat_map(|(_, totals)| &totals.events);
     let is_unknown = |id: EventId| all().any(|(event, totals)| *event == id && totals.overhead.is_unknown);
     let names: Vec<String> =
-        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| name(&entry.spec)).collect();
+        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| entry.spec.to_string()).collect();
     (!names.is_empty()).then(|| {
         let why = "because other events used the counters; the values of some marks include this overhead";
         format!("the probe overhead in {} was not measured, {why}", names.join(", "))
@@ -358,7 +335,7 @@ fn call_graph(
         let (_, entry) = events.iter().find(|(event, entry)| *event == sums.event && units.are_known(entry))?;
         let scale = units.scale(entry);
         Some(snapshot::NodeValues {
-            event: name(&entry.spec),
+            event: entry.spec.to_string(),
             measured: sums.measured,
             sum: start::sum_in_units(sums.net.cast_signed().into(), scale),
             self_sum: Some(start::sum_in_units(sums.net.wrapping_sub(sums.inside).cast_signed().into(), scale)),
@@ -387,7 +364,7 @@ fn samples(marks: impl Iterator<Item = u32>) -> Vec<snapshot::Samples> {
 /// Notes about events that only some of the threads could read, or read in user space.
 fn partly(entry: &Entry) -> Vec<String> {
     let threads = |n: u64| counted(n, "thread");
-    let name = name(&entry.spec);
+    let name = &entry.spec;
     let mut notes = Vec::new();
     if let (1.., 1.., Some(why)) = (entry.user, entry.syscall, &entry.why_syscall) {
         notes.push(format!("{name}: read by a system call on {}: {why}", threads(entry.syscall)));
@@ -464,7 +441,7 @@ fn values(event: &Entry, totals: &EventTotals, uncounted: u64, units: &Units) ->
     // outermost calls is unknown.
     let missing_outermost = if totals.is_recursive { unmeasured.saturating_sub(totals.unmeasured_nested) } else { 0 };
     Values {
-        event: name(&event.spec),
+        event: event.spec.to_string(),
         measured: totals.measured,
         weight: frozen.count,
         scaled: totals.scaled,

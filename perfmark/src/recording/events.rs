@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Event, Hardware, Modifier};
@@ -79,16 +79,20 @@ pub(crate) fn is_known_of_a_loop(event: &Event) -> bool {
 
 /// The message for a counter that fails the check against a loop of known length. A counter that did not run during the
 /// loop is not judged.
-pub(crate) fn unreliable(name: &str, truth: LoopCheck) -> Option<String> {
+pub(crate) fn unreliable(event: &EventSpec, truth: LoopCheck) -> Option<String> {
     let counted = truth.counted.filter(|_| !truth.passes())?;
     Some(format!(
-        "{name}: unreliable on this machine: it counted {counted} instructions in a loop of {}",
+        "{event}: unreliable on this machine: it counted {counted} instructions in a loop of {}",
         truth.executed
     ))
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Events(Mutex<Vec<Entry>>);
+pub(crate) struct Events {
+    entries: Mutex<Vec<Entry>>,
+    /// The index of `suspended`, after it was requested.
+    suspended: OnceLock<EventId>,
+}
 
 static EVENTS: PerProcess<Events> = PerProcess::new();
 
@@ -99,17 +103,26 @@ pub(crate) fn events() -> io::Result<&'static Events> {
 
 impl Events {
     fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The event's index, assigned at the first request.
     pub(crate) fn id(&self, spec: &EventSpec) -> EventId {
         let mut entries = self.lock();
         let known = entries.iter().position(|entry| entry.spec == *spec);
-        EventId(known.unwrap_or_else(|| {
+        let id = EventId(known.unwrap_or_else(|| {
             entries.push(Entry { spec: spec.clone(), ..Entry::default() });
             entries.len() - 1
-        }))
+        }));
+        if *spec == EventSpec::Suspended {
+            _ = self.suspended.set(id);
+        }
+        id
+    }
+
+    /// The index of `suspended`, if a mark requests it. Takes no lock.
+    pub(crate) fn suspended(&self) -> Option<EventId> {
+        self.suspended.get().copied()
     }
 
     /// Reads or changes an event's entry.

@@ -138,8 +138,7 @@ pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<
 /// An event that can be read at the beginning and the end of some work.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    event: String,
-    unit: Unit,
+    pub(crate) event: EventSpec,
     source: Source,
 }
 
@@ -159,32 +158,27 @@ impl Span {
 
 impl Meter {
     pub(crate) fn open(name: &str) -> Result<Self, MeasureError> {
-        let refused = |why: perfmark_rdpmc::Error| MeasureError(why.to_string());
-        let check = || counter_access::check().map_err(|why| MeasureError(format!("{name}: {why}")));
-        let switches = || check().and_then(|()| OffCpu::open().map(Rc::new).map_err(refused));
+        let switches = || check(name).and_then(|()| OffCpu::open().map(Rc::new).map_err(|why| refused(&why)));
         match EventSpec::own(name) {
-            Some(EventSpec::Time) => {
-                return Ok(Self { event: name.into(), unit: Unit::Ns, source: Source::Ticks });
-            }
-            Some(EventSpec::OnCpu) => {
-                return Ok(Self { event: "on_cpu".into(), unit: Unit::Ns, source: Source::OnCpu(switches()?) });
-            }
-            Some(EventSpec::OffCpu(kind)) => {
-                let source = Source::OffCpu { switches: switches()?, kind };
-                return Ok(Self { event: kind.name().into(), unit: Unit::Ns, source });
+            Some(event @ EventSpec::Time) => Ok(Self { event, source: Source::Ticks }),
+            Some(event @ EventSpec::OnCpu) => Ok(Self { event, source: Source::OnCpu(switches()?) }),
+            Some(event @ EventSpec::OffCpu(kind)) => {
+                Ok(Self { event, source: Source::OffCpu { switches: switches()?, kind } })
             }
             Some(EventSpec::Suspended) => {
                 let why = format!("{name}: only calls of async functions have time between polls; leave it out");
-                return Err(MeasureError(why));
+                Err(MeasureError(why))
             }
-            Some(EventSpec::Counter(_) | EventSpec::Unknown(_)) | None => {}
+            Some(EventSpec::Counter(_) | EventSpec::Unknown(_)) | None => Self::of_counter(name),
         }
-        let event: Event = name.parse().map_err(refused)?;
-        let unit = if event.is_time() { Unit::Ns } else { Unit::Count };
-        check()?;
+    }
+
+    fn of_counter(name: &str) -> Result<Self, MeasureError> {
+        let event: Event = name.parse().map_err(|why| refused(&why))?;
+        check(name)?;
         if settings().read == ReadMode::Emulated {
-            let counter = EmulatedCounter::open(&event).map_err(refused)?;
-            return Ok(Self { event: event.to_string(), unit, source: Source::Emulated(counter) });
+            let counter = EmulatedCounter::open(&event).map_err(|why| refused(&why))?;
+            return Ok(Self { event: EventSpec::Counter(event), source: Source::Emulated(counter) });
         }
         let is_emulated = EmulatedCounter::is_counted(&event);
         let mut counter = Counter::open(&Attr::new(event)).map_err(|why| {
@@ -194,16 +188,16 @@ impl Meter {
             MeasureError(format!("{why}{remedy}"))
         })?;
         counter.notice_stops(start::clock().nanoseconds_per_tick());
+        let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
             static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();
             let truth = *TRUTH.get_or_init(|| LoopCheck::of(&counter).ok());
-            if let Some(why) = truth.and_then(|truth| unreliable(name, truth)) {
+            if let Some(why) = truth.and_then(|truth| unreliable(&event, truth)) {
                 return Err(MeasureError(why));
             }
         }
-        let event = counter.event().to_string();
-        Ok(Self { event, unit, source: Source::Counter { counter, read_method: ReadMethod::User } })
+        Ok(Self { event, source: Source::Counter { counter, read_method: ReadMethod::User } })
     }
 
     pub(crate) fn begin(&self, span: &mut Span) {
@@ -223,23 +217,21 @@ impl Meter {
         // Ticks cannot be converted if the clock stands still.
         let counted = counted.filter(|_| self.scale() != Some(0.0));
         let count = counted.map(|counted| start::in_units(counted.saturating_sub(own), self.scale()));
-        Count { event: self.event.clone(), unit: self.unit, count, is_scaled }
+        Count { event: self.event.to_string(), unit: self.event.unit(), count, is_scaled }
     }
 
     /// The factor from the raw count to the event's unit; `None` if they are the same.
     pub(crate) fn scale(&self) -> Option<f64> {
         self.source.reads_ticks().then(start::nanoseconds_per_tick)
     }
+}
 
-    #[cfg(feature = "criterion")]
-    pub(crate) fn name(&self) -> &str {
-        &self.event
-    }
+fn refused(why: &perfmark_rdpmc::Error) -> MeasureError {
+    MeasureError(why.to_string())
+}
 
-    #[cfg(feature = "criterion")]
-    pub(crate) fn unit(&self) -> Unit {
-        self.unit
-    }
+fn check(name: &str) -> Result<(), MeasureError> {
+    counter_access::check().map_err(|why| MeasureError(format!("{name}: {why}")))
 }
 
 /// Does the work between the readings, with the same instructions around any work.

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 
 use perfmark_rdpmc::{Error, Event, Machine, OffCpu, OffCpuTime};
 
+use crate::snapshot::Unit;
+
 /// An event to be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EventSpec {
@@ -82,6 +84,23 @@ impl EventSpec {
         OffCpuKind::ALL.into_iter().find(|kind| kind.name() == name.replace('-', "_")).map(Self::OffCpu)
     }
 
+    /// Whether the event's values are ticks.
+    pub(crate) fn is_in_ticks(&self) -> bool {
+        match self {
+            Self::Time | Self::OnCpu | Self::Suspended => true,
+            Self::OffCpu(_) | Self::Counter(_) | Self::Unknown(_) => false,
+        }
+    }
+
+    /// The unit of the event's values, once ticks are converted.
+    pub(crate) fn unit(&self) -> Unit {
+        match self {
+            Self::Time | Self::OnCpu | Self::OffCpu(_) | Self::Suspended => Unit::Ns,
+            Self::Counter(event) if event.is_time() => Unit::Ns,
+            Self::Counter(_) | Self::Unknown(_) => Unit::Count,
+        }
+    }
+
     /// The names of perfmark's own events.
     const OWN: [&str; 6] = ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended"];
 
@@ -101,6 +120,20 @@ impl EventSpec {
         match event.resolve(&Machine::here()) {
             Err(error) if error.is_unknown_name() => Err(wrong(error)),
             _ => Ok(Self::Counter(event)),
+        }
+    }
+}
+
+/// Writes the event's name.
+impl Display for EventSpec {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time => f.write_str("time"),
+            Self::OnCpu => f.write_str("on_cpu"),
+            Self::OffCpu(kind) => f.write_str(kind.name()),
+            Self::Suspended => f.write_str("suspended"),
+            Self::Counter(event) => event.fmt(f),
+            Self::Unknown(name) => f.write_str(name),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::platform::arena::Arena;
 use crate::recording::cells::EventCells;
-use crate::recording::cells::graph::Node;
 use crate::recording::cells::histogram::add;
 
 /// What a call or a poll cost in one event, without probe overhead.
@@ -16,12 +15,6 @@ pub(crate) struct EventCost {
 }
 
 impl EventCost {
-    /// Adds the cost of `weight` calls to event `n` of a node of the call graph.
-    #[inline]
-    pub(crate) fn add_to_node(self, node: &Node, n: usize, weight: u64) {
-        node.add_cost(n, self.net.wrapping_mul(weight), self.inner.wrapping_mul(weight));
-    }
-
     /// Adds the cost to the cells as a call that a panic ended. Such a call is in no distribution.
     #[cold]
     pub(crate) fn add_unwound(self, cells: &EventCells, is_nested: bool) {

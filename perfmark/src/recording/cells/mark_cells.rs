@@ -330,7 +330,7 @@ pub(crate) struct MarkCells {
     pub(crate) is_thinned: bool,
     pub(crate) mark: &'static Mark,
     /// Events that the mark records and that this thread does not have: its calls are unmeasured in these.
-    missing: Box<[EventId]>,
+    pub(crate) missing: Box<[EventId]>,
 }
 
 impl MarkCells {
@@ -350,16 +350,6 @@ impl MarkCells {
             mark,
             missing: Box::default(),
         }
-    }
-
-    /// Cells of calls that are measured in bursts only.
-    pub(crate) fn thinned(self, is_thinned: bool) -> Self {
-        Self { is_thinned, ..self }
-    }
-
-    /// Sets the events that the thread does not have.
-    pub(crate) fn without(self, missing: Box<[EventId]>) -> Self {
-        Self { missing, ..self }
     }
 
     /// The number of calls that `every` or a budget skipped.

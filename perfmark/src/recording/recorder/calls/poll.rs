@@ -10,7 +10,7 @@ use super::enter::{self, began_here, began_in_parent, leave_elsewhere, set_up_ca
 use super::packed_cost::{NO_EVENT, PackedCost};
 use super::polled_call::{CallInfo, INLINE_EVENTS, PolledCall};
 use crate::recording::cells::{EventCells, EventCost, MarkCells, add, registry::registry};
-use crate::recording::events::events;
+use crate::recording::events::{Events, events};
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
@@ -19,10 +19,9 @@ use crate::recording::recorder::hooks::reached::reach;
 use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::thread::{
     CalibrationCalls, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, NO_FRAME, Plan, Recorder, SetEvent, Token,
-    call_token::SKIPPED, has_frame, is_skipped, memory::find_plan, own_work, with_recorder,
+    call_token::SKIPPED, has_frame, is_skipped, memory::find_plan, own_work,
 };
 use crate::recording::start;
-use crate::settings::EventSpec;
 use crate::settings::recording::is_off;
 
 /// How a poll ended.
@@ -182,7 +181,8 @@ fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall,
 /// Adds the cost of a poll, which its closed frame still holds, to its call; or a finished call to the cells.
 fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     let mut costs = [None; INLINE_EVENTS];
-    for (n, cost) in costs.iter_mut().enumerate().take(plan.set().len()) {
+    // After recording has ended, no histogram can grow.
+    for (n, cost) in costs.iter_mut().enumerate().take(if is_off() { 0 } else { plan.set().len() }) {
         let (net, inner) = frame.poll_cost(n);
         *cost = Some(EventCost { net, inner, is_scaled: false });
     }
@@ -290,11 +290,7 @@ fn add_poll<const COUNT: usize>(
         Outcome::Ready => false,
         Outcome::Unwound => true,
     };
-    if is_unwound {
-        add(&cells.unwound, 1);
-    } else if info.has_skipped() {
-        add(&cells.estimated, 1);
-    }
+    slow::count_kind(cells, is_unwound, info.has_skipped());
     for (n, &cost) in costs.iter().enumerate().rev() {
         // The imputed cost is of all polls, of which the call around has the last one only.
         slow::add_ended(plan, recorder, n, cost, info.is_nested(), is_unwound);
@@ -406,27 +402,42 @@ pub(crate) fn cancel(mark: impl FnOnce() -> &'static Mark, call: &mut PolledCall
 #[cold]
 #[inline(never)]
 fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
-    if is_off() || generation() != Some(info.generation) {
+    if is_off() {
         return;
     }
-    mark.cancelled.fetch_add(1, Relaxed);
-    mark.gone.fetch_add(1, Relaxed);
+    let count = || {
+        mark.cancelled.fetch_add(1, Relaxed);
+        mark.gone.fetch_add(1, Relaxed);
+    };
     // The cost of its polls can be added only on a thread that knows the mark.
-    with_recorder(|recorder| {
-        let suspended = events().ok().map(|events| events.id(&EventSpec::Suspended));
-        // The mark's settings may have changed since the call began: each cost belongs to cells of the call's weight.
-        let all = || recorder.cells_of(mark).filter(|cells| info.has_weight(cells.weight));
-        for packed in call.costs() {
-            let cost = |cells: &EventCells| packed.cost(cells.event.below(NO_EVENT)?);
-            let found = all().flat_map(|cells| &cells.events).find_map(|cells| Some((cells, cost(cells)?)));
-            if let Some((cells, mut cost)) = found {
-                if Some(cells.event) == suspended {
-                    cost.net = cost.net.wrapping_add(start::ticks());
-                }
-                cost.add_unwound(cells, info.is_nested());
-            }
+    let Some(recorder) = HeldRecorder::acquire() else {
+        if generation() == Some(info.generation) {
+            count();
         }
-    });
+        return;
+    };
+    if recorder.generation.get() == info.generation {
+        count();
+        add_cancelled(mark, call.costs(), info, &recorder);
+    }
+    recorder.release();
+}
+
+/// Adds the cost of the polls of a call that is cancelled.
+fn add_cancelled(mark: &'static Mark, costs: &[PackedCost], info: CallInfo, recorder: &Recorder) {
+    let suspended = events().ok().and_then(Events::suspended);
+    // The mark's settings may have changed since the call began: each cost belongs to cells of the call's weight.
+    let all = || recorder.cells_of(mark).filter(|cells| info.has_weight(cells.weight));
+    for packed in costs {
+        let cost = |cells: &EventCells| packed.cost(cells.event.below(NO_EVENT)?);
+        let found = all().flat_map(|cells| &cells.events).find_map(|cells| Some((cells, cost(cells)?)));
+        if let Some((cells, mut cost)) = found {
+            if Some(cells.event) == suspended {
+                cost.net = cost.net.wrapping_add(start::ticks());
+            }
+            cost.add_unwound(cells, info.is_nested());
+        }
+    }
 }
 
 /// The generation of this process. `None` if there is no registry, or during perfmark's own work.

@@ -188,7 +188,7 @@ pub(crate) unsafe fn end<
         let special = frame.skipped_inside(recorder.bursts.gap.position());
         if special != 0 || !plan.has_room(&net) {
             counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
-            return end_special::<N, IS_LEAF>(plan, frame, recorder, special);
+            return end_special::<N>(plan, frame, recorder, special, IS_LEAF);
         }
     } else if !plan.has_room(&net) || is_negative {
         return end_out_of_range(plan, frame, recorder, &counted);
@@ -212,16 +212,11 @@ pub(crate) unsafe fn end<
 /// values are out of its histograms' range. `special` is the number of skipped calls inside, with the call's flags.
 /// What the events counted is in the frame's spare words.
 #[inline(never)]
-fn end_special<const N: usize, const IS_LEAF: bool>(
-    plan: &Plan,
-    frame: FrameRef,
-    recorder: HeldRecorder,
-    special: u64,
-) {
+fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, special: u64, is_leaf: bool) {
     let (set, skipped) = (plan.set(), special & SKIPPED);
     let slot = |n: usize| slot_index::<GENERAL>(set, n);
     let counted: [u64; N] = array::from_fn(|n| frame.spare(n));
-    let overhead = probe_overhead::<GENERAL, N>(set, frame, &recorder, IS_LEAF);
+    let overhead = probe_overhead::<GENERAL, N>(set, frame, &recorder, is_leaf);
     let net: [u64; N] = array::from_fn(|n| {
         let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot(n)].get());
         counted[n].wrapping_sub(overhead[n].wrapping_add(of_skipped))
@@ -233,13 +228,13 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     if ends_slowly || !(0..N).all(|n| cells[n].values.span().has(net[n])) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
-    reach(&recorder, || reached::special_name(N, IS_LEAF));
+    reach(&recorder, || reached::special_name(N));
     let (open_before, below) = (frame.open_before.get(), frame.below());
     plan.cells.open.store(open_before, Relaxed);
     let mut inside: [u64; N] = array::from_fn(|n| frame.inner_cost[slot(n)].get());
     let own: [u64; N] = array::from_fn(|n| net[n].wrapping_sub(inside[n]));
     let is_in_burst = recorder.end_thinned(plan, frame) || has_thinned && recorder.is_in_complete_burst(frame);
-    if !IS_LEAF && is_in_burst {
+    if !is_leaf && is_in_burst {
         let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot(n))[0]);
         // Without a branch: calibration measures calls with calls of thinned marks inside, and others must not take
         // less.
@@ -251,9 +246,14 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
         below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.thinned_extra);
     } else if plan.is_thinned() {
         let costs = |n: usize| if is_in_burst { [own[n], 0] } else { [0, own[n]] };
-        frame.pass_thinned_on::<FAST_EVENT_SLOTS, IS_LEAF>((0..N).map(|n| (slot(n), costs(n))));
+        frame.pass_thinned_on::<FAST_EVENT_SLOTS>((0..N).map(|n| (slot(n), costs(n))), is_leaf);
     }
-    _ = pass_to_caller::<GENERAL, N>(plan, frame, below, &net, IS_LEAF);
+    if !is_leaf {
+        frame.move_all_to::<FAST_EVENT_SLOTS>(&below);
+        below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.caller_extra);
+    }
+    // From here on as for a leaf.
+    _ = pass_to_caller::<GENERAL, N>(plan, frame, below, &own, true);
     if skipped != 0 {
         below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.skipped_extra);
     }

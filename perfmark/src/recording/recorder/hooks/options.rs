@@ -14,7 +14,7 @@ use crate::recording::recorder::thread::{
     call_token::SKIPPED, has_frame, thinning::bursts::Bursts,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
-use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst};
+use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst, restart_bursts};
 
 /// The hooks of marks with `fence`. A call's value excludes instructions before the call and includes all in the call.
 const FENCED: Hooks =
@@ -90,7 +90,8 @@ fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
 /// Begins another poll of a skipped call. In a burst it is measured, because the self of calls around it requires that.
 pub(crate) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
     let gap = &recorder.bursts.gap;
-    if !gap.skips_beside() {
+    // Without thinned marks, open calls do not know the gap's position.
+    if recorder.has_thinned.get() && !gap.skips_beside() {
         if recorder.bursts.complete() != 0
             && let Some(frame) = recorder.stack.next_for(plan.set().len())
         {
@@ -189,11 +190,8 @@ fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
     let before = Moment::new(&recorder);
     if let Some((thinning, _)) = recorder.thinning() {
         thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
-        if thinning.restarts(&recorder.bursts) {
-            note_end_of_burst(&recorder);
-        }
-        recorder.change_gap(|bursts| thinning.apply_to(bursts, true));
     }
+    restart_bursts(&recorder);
     exclude_work(before.as_ref(), &recorder, false);
     plan.begin_measured(recorder)
 }
@@ -298,8 +296,8 @@ fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 #[inline(never)]
 fn end_skipped_caller(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     let below = frame.below();
-    frame.move_all_to(&below);
-    frame.pass_thinned_on::<EVENT_SLOTS, false>(iter::empty());
+    frame.move_all_to::<EVENT_SLOTS>(&below);
+    frame.pass_thinned_on::<EVENT_SLOTS>(iter::empty(), false);
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     recorder.stack.pop_to(below);
     recorder.release();

@@ -16,8 +16,8 @@ pub(crate) fn name(hook: &str, kind: u8, [events, counters]: [usize; 2], is_watc
 }
 
 /// The name of the hook that ends special calls of a mark with this many events.
-pub(crate) fn special_name(events: usize, is_leaf: bool) -> String {
-    format!("end {}specially, {events} events", if is_leaf { "a leaf " } else { "" })
+pub(crate) fn special_name(events: usize) -> String {
+    format!("end specially, {events} events")
 }
 
 /// Notes that the program executes the hook with this name.

@@ -29,7 +29,7 @@ const OTHERS: [&str; 14] = [
 #[must_use]
 pub fn all_hooks() -> BTreeSet<String> {
     let mut hooks: BTreeSet<String> = OTHERS.map(str::to_owned).into();
-    hooks.extend((1..=FAST_EVENTS).flat_map(|events| [true, false].map(|leaf| reached::special_name(events, leaf))));
+    hooks.extend((1..=FAST_EVENTS).map(reached::special_name));
     let sets = (1..=FAST_EVENTS).flat_map(|events| [([events, events], false), ([events, events - 1], false)]);
     for (set, is_watched) in sets.chain([([1, 0], true)]) {
         for kind in [SINGLE_SET, SEVERAL_SETS, GENERAL] {

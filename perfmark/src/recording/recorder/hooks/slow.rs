@@ -8,8 +8,8 @@ use perfmark_rdpmc::Delta;
 
 use super::look::{begin_too_deep, look};
 use super::reached::reach;
-use crate::recording::cells::{EventCost, Known, Node, add};
-use crate::recording::mark::Mark;
+use crate::platform::signals::BlockedSignals;
+use crate::recording::cells::{EventCost, Known, MarkCells, Node, add};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
     EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, Plan, Recorder, SERIAL, STACK_FULL,
@@ -292,13 +292,9 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     }
     if is_skipped && plan.set().mode.is_polled {
         // Its only poll.
-        count_skipped_poll(recorder, plan.cells.mark);
+        recorder.cells_of(cells.mark).take(1).for_each(|cells| add(&cells.skipped, 1));
     }
-    if is_unwound {
-        add(&cells.unwound, 1);
-    } else if skipped > 0 && !is_skipped {
-        add(&cells.estimated, 1);
-    }
+    count_kind(cells, is_unwound, skipped > 0 && !is_skipped);
     close(plan, frame, recorder, |event, cost| {
         if let Some(imputed) = add_ended(plan, recorder, event.n, cost, is_nested, is_unwound) {
             if event.slot().is_off_cpu() {
@@ -313,8 +309,17 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     });
 }
 
-/// Adds what a call that ended cost in event `n` to its cells. If that is unknown, the call is unmeasured, and is
-/// imputed the mean of others, whose self is returned. It is not if a panic ended it.
+/// Counts a call that ended among those that a panic ended, or else whose self is an estimate.
+pub(crate) fn count_kind(cells: &MarkCells, is_unwound: bool, is_estimated: bool) {
+    if is_unwound {
+        add(&cells.unwound, 1);
+    } else if is_estimated {
+        add(&cells.estimated, 1);
+    }
+}
+
+/// Adds what a call that ended cost in event `n` to its cells. If that is unknown, the call is unmeasured: it is
+/// imputed the mean of others, whose self is returned. A call that a panic ended is neither.
 pub(crate) fn add_ended(
     plan: &Plan,
     recorder: &Recorder,
@@ -342,20 +347,13 @@ pub(crate) fn add_ended(
     None
 }
 
-/// Adds what a call, or a poll of one, cost in event `n` to its node in the call graph. If that is unknown, the call is
-/// unmeasured at its end.
+/// Adds what a call, or a poll of one, cost in event `n` to its node in the call graph, where it counts as `weight`
+/// calls. If that is unknown, the call is unmeasured at its end.
 pub(crate) fn add_to_node(node: &Node, n: usize, cost: Option<EventCost>, weight: u64, ends: bool) {
     match cost {
-        Some(cost) => cost.add_to_node(node, n, weight),
+        Some(cost) => node.add_cost(n, cost.net.wrapping_mul(weight), cost.inner.wrapping_mul(weight)),
         None if ends => node.add_unmeasured(n),
         None => {}
-    }
-}
-
-/// Counts a call made of polls that is skipped, at its end.
-fn count_skipped_poll(recorder: &Recorder, mark: &'static Mark) {
-    if let Some(cells) = recorder.cells_of(mark).next() {
-        add(&cells.skipped, 1);
     }
 }
 
@@ -423,12 +421,12 @@ fn pass_to_caller(
     } else {
         below.inner_callers().set(below.inner_callers().get() + u64::from(is_caller) + frame.inner_callers().take());
     }
-    frame.move_all_to(&below);
+    frame.move_all_to::<EVENT_SLOTS>(&below);
     if !recorder.has_thinned.get() {
         return;
     }
     if plan.if_keeps_thinned() == 0 {
-        frame.pass_thinned_on::<EVENT_SLOTS, false>(thinned.iter().copied().enumerate());
+        frame.pass_thinned_on::<EVENT_SLOTS>(thinned.iter().copied().enumerate(), false);
     } else {
         frame.forget_thinned::<EVENT_SLOTS>();
     }
@@ -446,14 +444,17 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     if let Some(innermost) = stack.innermost() {
         look(innermost.plan(), recorder);
     }
+    // After recording has ended, no system call is allowed, and no other thread takes the lock.
+    let _signals = (!is_off()).then(BlockedSignals::new);
     let mut switched = cells.switched.lock();
     for frame in stack.above(found) {
         let (plan, open_before) = (frame.plan(), frame.open_before.get());
         plan.cells.open.store(open_before, Relaxed);
-        if recorder.is_unrecorded(frame) {
-            add(&plan.cells.skipped, 1);
-        } else if !switched.take(frame.number()) {
+        let was_counted = switched.take(frame.number());
+        if !was_counted && !recorder.is_unrecorded(frame) {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
+        } else if !was_counted && !plan.set().mode.is_polled {
+            add(&plan.cells.skipped, 1);
         }
         recorder.end_thinned(plan, frame);
         pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
@@ -461,7 +462,9 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     }
     // So that no token of a removed frame is the number of the call that began last.
     stack.serial.set(stack.serial.get() + 1);
-    switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
+    if !is_off() {
+        switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
+    }
     Some(found)
 }
 
@@ -477,6 +480,7 @@ pub(crate) fn remove_ended_elsewhere(recorder: &Recorder) {
 #[inline(never)]
 fn remove_frames_ended_elsewhere(recorder: &Recorder) {
     let (Some(cells), stack) = (recorder.cells(), &recorder.stack) else { return };
+    let _signals = (!is_off()).then(BlockedSignals::new);
     let mut state = cells.switched.lock();
     let remove = |frame: FrameRef| {
         let plan = frame.plan();

@@ -133,9 +133,10 @@ pub(crate) fn measure(
 /// A plan of one of perfmark's own marks, which is used as long as the set lives.
 fn plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
     mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
-    let cells = set.new_cells();
+    let mut cells = MarkCells::new(mark, set.new_cells(), 1);
+    cells.is_thinned = is_thinned;
     // SAFETY: the plan is used no longer than the set.
-    unsafe { Plan::new(MarkCells::new(mark, cells, 1).thinned(is_thinned), set, None, ptr::null()) }
+    unsafe { Plan::new(cells, set, None, ptr::null()) }
 }
 
 /// An event set of thinned marks like this one, but without events and polls.
@@ -262,7 +263,7 @@ impl Calibration<'_> {
             calls();
             if let Some(recorder) = HeldRecorder::acquire() {
                 if let Some(frame) = recorder.stack.innermost() {
-                    frame.move_all_to(&frame.below());
+                    frame.move_all_to::<EVENT_SLOTS>(&frame.below());
                     recorder.stack.pop(frame);
                 }
                 recorder.release();

@@ -27,10 +27,10 @@ use crate::recording::recorder::thread::{
     Activity, ActivityGuard, CalibrationCalls, EventSet, HeldRecorder, InnerCalls, OverheadKey, Plan, ProbeOverhead,
     Recorder, ThreadState,
     memory::{self, find_plan, forget_plan, set_plan},
-    with_thread,
+    with_recorder, with_thread,
 };
 use crate::recording::recorder::values::exclude_work::Readings;
-use crate::recording::recorder::values::self_estimate::note_end_of_burst;
+use crate::recording::recorder::values::self_estimate::restart_bursts;
 use crate::recording::{random, start};
 use crate::settings::recording::{is_off, settings};
 
@@ -145,21 +145,14 @@ fn prepare_plan(
     // SAFETY: CELLS: null, or `thinning` lives as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
     let thinned = member.and_then(|member| resources.thinning.every(member));
+    let weight = thinned.unwrap_or(1);
     // The mark may have had these settings before.
-    if let Some(member) = member
-        && let Some(plan) = resources.plans_at(slot).find(|plan| {
-            ptr::eq(plan.cells.mark, mark)
-                && (plan.is_thinned(), plan.cells.weight) == (thinned.is_some(), thinned.unwrap_or(1))
-        })
-    {
-        // SAFETY: CELLS: it lives as long as the thread's cells.
-        unsafe { member.add_plan(plan) };
-        // SAFETY: RECORDER and CELLS: a plan of this thread.
-        unsafe { set_plan(recorder_ptr, plan) };
-        if let Some(before_setup) = before_setup {
-            before_setup.exclude_work_since(&resources.slots, recorder);
-        }
-        apply_thinning(resources, recorder);
+    let has_settings = |plan: &&Plan| {
+        let is_of_member = plan.member().is_some() && ptr::eq(plan.cells.mark, mark);
+        is_of_member && (plan.is_thinned(), plan.cells.weight) == (thinned.is_some(), weight)
+    };
+    if let Some(plan) = member.and_then(|_| resources.plans_at(slot).find(has_settings)) {
+        use_plan(plan, resources, recorder_ptr, before_setup);
         return Ok(plan);
     }
     let measured = if thinned.is_some() { Measured::InBursts } else { Measured::All };
@@ -187,9 +180,8 @@ fn prepare_plan(
         bind_and_calibrate(thread, recorder, resources, set);
     }
     let set = &resources.sets[index];
-    let cells = set.new_cells();
-    let cells = MarkCells::new(mark, cells, thinned.unwrap_or(1));
-    let cells = cells.thinned(thinned.is_some()).without(resources.slots.refused_among(&wanted, events));
+    let mut cells = MarkCells::new(mark, set.new_cells(), weight);
+    (cells.is_thinned, cells.missing) = (thinned.is_some(), resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
     let plan = unsafe { Plan::new(cells, set, variant, member_ptr) };
     let plan = resources.cells.add(plan);
@@ -203,29 +195,29 @@ fn prepare_plan(
     plan_ref.publish_overhead();
     resources.samplings.add_plan(plan_ref);
     bind::bind_plan(plan_ref);
-    if let Some(member) = member {
-        // SAFETY: CELLS: it lives as long as the thread's cells.
-        unsafe { member.add_plan(plan_ref) };
+    use_plan(plan_ref, resources, recorder_ptr, before_setup);
+    Ok(plan)
+}
+
+/// Lets the mark's calls use this plan of the thread, and bursts be as frequent as its thinned marks need.
+fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>, before_setup: Option<&Readings>) {
+    if let Some(member) = plan.member() {
+        // SAFETY: CELLS: the plan lives as long as the thread's cells.
+        unsafe { member.add_plan(plan) };
     }
-    // SAFETY: RECORDER and CELLS: a plan of this thread.
-    unsafe { set_plan(recorder_ptr, plan_ref) };
+    // SAFETY: RECORDER and CELLS: a plan of this thread, and its recorder.
+    let recorder = unsafe {
+        set_plan(recorder_ptr, plan);
+        recorder_ptr.as_ref()
+    };
     // Before the thread's first call, no call is open.
     if let Some(before_setup) = before_setup {
         before_setup.exclude_work_since(&resources.slots, recorder);
     }
-    apply_thinning(resources, recorder);
-    Ok(plan)
-}
-
-/// Lets bursts be as frequent as the thread's thinned marks need.
-fn apply_thinning(resources: &Resources, recorder: &Recorder) {
     // After each first call, because that may have changed the slots.
     // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
     unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
-    if resources.thinning.restarts(&recorder.bursts) {
-        note_end_of_burst(recorder);
-    }
-    resources.thinning.apply_to(&recorder.bursts, true);
+    restart_bursts(recorder);
 }
 
 thread_local! {
@@ -298,10 +290,7 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
 
 /// Lets a test repeat which calls of the calling thread are in bursts. Has no effect before the thread's first call.
 pub fn seed_bursts(seed: u64) {
-    if let Some(recorder) = HeldRecorder::acquire() {
-        recorder.random.set(seed | 1);
-        recorder.release();
-    }
+    with_recorder(|recorder| recorder.random.set(seed | 1));
 }
 
 /// Makes the thread's frames track overhead for each event slot from now on.

@@ -292,9 +292,10 @@ impl FrameRef {
     /// such costs. A leaf has no calls inside. Keeps ZEROES.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "each call of a burst executes it")]
-    pub(crate) fn pass_thinned_on<const COUNT: usize, const IS_LEAF: bool>(
+    pub(crate) fn pass_thinned_on<const COUNT: usize>(
         self,
         costs: impl Iterator<Item = (usize, [u64; 2])>,
+        is_leaf: bool,
     ) {
         let (below, from) = (self.below(), &self.of_split().thinned);
         let to = &below.of_split().thinned;
@@ -302,12 +303,8 @@ impl FrameRef {
         for (slot, costs) in costs {
             to.iter().zip(costs).for_each(|(to, cost)| add(&to[slot], cost));
         }
-        if !IS_LEAF {
-            for (from, to) in from.iter().zip(to) {
-                if let (Some(from), Some(to)) = (from.first_chunk::<COUNT>(), to.first_chunk::<COUNT>()) {
-                    move_sums(from, to);
-                }
-            }
+        if !is_leaf {
+            from.iter().zip(to).for_each(|(from, to)| move_sums::<COUNT>(from, to));
         }
         // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
         let plan = unsafe { below.plan_ptr().as_ref() };
@@ -331,15 +328,13 @@ const EXACT: u64 = u64::MAX;
 const SCALED: u64 = EXACT - 1;
 const UNMEASURED: u64 = EXACT - 2;
 
-/// Adds sums to others and sets them to zero. All loads come before the first store, so that the compiler can combine
-/// them.
+/// Adds the sums of the first `COUNT` slots to others and sets them to zero. All loads come before the first store, so
+/// that the compiler can combine them.
 #[inline]
-fn move_sums<const N: usize>(from: &[Cell<u64>; N], to: &[Cell<u64>; N]) {
-    let sums: [u64; N] = array::from_fn(|n| to[n].get().wrapping_add(from[n].get()));
+fn move_sums<const COUNT: usize>(from: &[Cell<u64>; EVENT_SLOTS], to: &[Cell<u64>; EVENT_SLOTS]) {
+    let sums: [u64; COUNT] = array::from_fn(|n| to[n].get().wrapping_add(from[n].get()));
     to.iter().zip(sums).for_each(|(to, sum)| to.set(sum));
-    for from in from {
-        from.set(0);
-    }
+    from.iter().take(COUNT).for_each(|from| from.set(0));
 }
 
 impl Frame {
@@ -463,11 +458,11 @@ impl Frame {
         below.inner_early.set(below.inner_early.get() + self.inner_early.take());
     }
 
-    /// Moves everything about inner calls to the frame below, to keep ZEROES, when this call's own cost is unknown.
+    /// Moves everything about inner calls to the frame below, to keep ZEROES. Only the first `COUNT` slots have sums.
     #[inline]
-    pub(crate) fn move_all_to(&self, below: &Self) {
-        move_sums(&self.inner_cost, &below.inner_cost);
-        move_sums(&self.inner_overhead, &below.inner_overhead);
+    pub(crate) fn move_all_to<const COUNT: usize>(&self, below: &Self) {
+        move_sums::<COUNT>(&self.inner_cost, &below.inner_cost);
+        move_sums::<COUNT>(&self.inner_overhead, &below.inner_overhead);
         self.move_early_to(below);
     }
 }

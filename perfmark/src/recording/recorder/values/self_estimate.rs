@@ -59,13 +59,23 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
     thinning.learned.learn(slots);
 }
 
+/// Lets bursts be as frequent as the thread's thinned marks need now. If they were not, the burst or gap in progress
+/// ends.
+pub(crate) fn restart_bursts(recorder: &Recorder) {
+    let Some((thinning, _)) = recorder.thinning() else { return };
+    if thinning.restarts(&recorder.bursts) {
+        note_end_of_burst(recorder);
+    }
+    recorder.change_gap(|bursts| thinning.apply_to(bursts, true));
+}
+
 /// Notes an open call in place of one inside it. If any call of its mark will do, returns the frame that has the cost
 /// of calls before it. That is so for an outermost call whose mark is not thinned, if few calls are skipped outside of
 /// such calls.
 fn note_call(learned: &Learned, edge: &BurstEdge, frame: FrameRef) -> Option<FrameRef> {
     let (plan, below) = (frame.plan(), frame.below());
     let is_any = below.plan_ptr().is_null() && !plan.is_thinned() && !learned.has_calls_outside();
-    edge.note_call((plan.key(), if is_any { 0 } else { frame.number() }));
+    edge.note_call(Some((plan.key(), if is_any { 0 } else { frame.number() })));
     is_any.then_some(below)
 }
 

@@ -42,18 +42,14 @@ impl BurstEdge {
     /// An edge after so many calls, of which nothing else is known yet.
     fn begin(&self, calls: u64) -> &Self {
         self.calls.set(calls);
-        self.set_call(None);
+        self.note_call(None);
         self
     }
 
-    fn set_call(&self, call: Option<Call>) {
+    /// Notes an open call, or none. Nothing else is known of it yet.
+    pub(crate) fn note_call(&self, call: Option<Call>) {
         self.call.set(call);
         self.net.iter().for_each(|net| net.set(None));
-    }
-
-    /// Notes an open call. Nothing else is known of it yet.
-    pub(crate) fn note_call(&self, call: Call) {
-        self.set_call(Some(call));
     }
 
     /// Notes the call's cost until now, perhaps together with that of calls before it.
@@ -201,7 +197,7 @@ mod tests {
                 let cost = (of_part as f64 * (CALL + more)).round() as i64;
                 net = net.wrapping_add_signed(cost) + if burst % 10 == 9 { work } else { 0 };
                 edge.calls.set(calls);
-                edge.note_call((1, call(burst)));
+                edge.note_call(Some((1, call(burst))));
                 edge.note_cost(0, net);
             };
             note(learned.begin(&bursts), length * 64, 0.0, in_gap);

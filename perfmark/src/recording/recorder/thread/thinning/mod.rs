@@ -117,24 +117,20 @@ impl Thinning {
         forget: impl FnOnce(u32),
     ) -> *const Member {
         let mut members = self.members.borrow_mut();
+        // Time in which no mark was within a budget is not to be compared with one.
+        if every == 0 && members.iter().all(|member| member.every.get() > 0) {
+            self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
+        }
         let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
-            if every == 0 && self.seen_ns.get() == 0 {
-                self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
-            }
-            let member = Box::new(Member::new(mark, slot, every, count));
-            if let Some(every) = self.every(&member) {
-                let (smallest, largest) = self.range.get().unwrap_or((every, every));
-                self.range.set(Some((smallest.min(every), largest.max(every))));
-            }
-            members.push(member);
+            members.push(Box::new(Member::new(mark, slot, every, count)));
             members.len() - 1
         });
         let before = members[index].slot.get();
         if before != slot {
             forget(before);
             members[index].change(slot, every, count);
-            self.note_range(&members);
         }
+        self.note_range(&members);
         &raw const *members[index]
     }
 
