@@ -153,7 +153,9 @@ mod linux {
             #[cfg(feature = "sampling")]
             "sampled before" => is_sampled_before(),
             "finishes" => finishes(),
-            "finishes beside a thread" => finishes_beside_a_thread(),
+            "finishes beside a thread" => finishes_beside_a_thread(thread),
+            #[cfg(feature = "sampling")]
+            "finishes beside a sampled thread" => finishes_beside_a_thread(sampled_thread),
             "finishes twice" => finishes_twice(),
             "finishes beside first calls" => finishes_beside_first_calls(),
             _ => panic!("no scenario {scenario}"),
@@ -231,8 +233,23 @@ mod linux {
         ptr::null_mut()
     }
 
-    fn finishes_beside_a_thread() {
-        let id = threads::start(thread);
+    /// Its call has samples when recording ends, the first ones in a call of the thread.
+    #[cfg(feature = "sampling")]
+    extern "C" fn sampled_thread(_: *mut c_void) -> *mut c_void {
+        bare();
+        while perfmark::snapshot().samples.iter().all(|samples| samples.taken() == 0) {}
+        around(|| {
+            for _ in 0..10_000_000 {
+                black_box(());
+            }
+            reach(1);
+            wait_for(2);
+        });
+        ptr::null_mut()
+    }
+
+    fn finishes_beside_a_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
+        let id = threads::start(work);
         wait_for(1);
         perfmark::finish();
         let of_a_threads_end = [
@@ -483,9 +500,18 @@ mod linux {
     }
 
     fn after_finish_of_threads() {
-        let output = scenario("finishes beside a thread", &[("PERFMARK_FORMAT", "json")]);
-        let report = report(&output);
-        assert_eq!((&mark(&report, "bare")["calls"], &mark(&report, "around")["in_flight"]), (&1.into(), &1.into()));
+        let beside = |what: &str, sample: &str| {
+            let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_SAMPLE", sample)];
+            let report = report(&scenario(&format!("finishes beside a {what}"), &variables));
+            assert_eq!(
+                (&mark(&report, "bare")["calls"], &mark(&report, "around")["in_flight"]),
+                (&1.into(), &1.into())
+            );
+        };
+        beside("thread", "");
+        if cfg!(feature = "sampling") {
+            beside("sampled thread", "997");
+        }
     }
 
     fn finish_reports_once() {

@@ -161,6 +161,14 @@ fn snapshots_of_several_processes_are_merged() {
 }
 
 #[test]
+fn an_empty_snapshot_changes_nothing_in_a_merged_one() {
+    let one = snapshot();
+    let mut merged = one.clone();
+    merged.merge(&Snapshot::default());
+    assert_eq!(merged, one);
+}
+
+#[test]
 fn merged_snapshots_of_several_versions_of_perfmark_say_so() {
     let one = snapshot();
     assert_eq!(one.perfmark, env!("CARGO_PKG_VERSION"));

@@ -130,7 +130,8 @@ impl Ring {
         })
     }
 
-    /// The kernel's id of the sampled event, which records contain if requested.
+    /// The kernel's id of the sampled event, which records contain if requested; on a processor with several kinds of
+    /// core, that of the first kind (see [`ids`](Self::ids)).
     ///
     /// # Errors
     ///

@@ -13,6 +13,7 @@ use crate::flags::{Content, Records};
 use crate::group;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
+use crate::pmu_event::Refusal;
 use crate::source::{Count, Source};
 use crate::sys::{
     self, AuxMapping, Descriptor, FLAG_USE_CLOCKID, FLAG_WRITE_BACKWARD, FORMAT_ID, FORMAT_LOST,
@@ -339,6 +340,18 @@ impl Ring {
     /// As [`count`](Self::count).
     pub fn counts(&self) -> Result<Vec<Count>, Error> {
         self.events().map(|(_, sources)| self.count_of(sources)).collect()
+    }
+
+    /// The kernel's ids of the sampled event and then of each event that was [added](Self::add), in their order: one
+    /// for each kind of core.
+    ///
+    /// # Errors
+    ///
+    /// As [`id`](Self::id).
+    pub fn ids(&self) -> Result<Vec<Vec<u64>>, Error> {
+        let ids = |sources: &[Source]| sources.iter().map(Source::id).collect::<Result<_, _>>();
+        let all = self.events().map(|(_, sources)| ids(sources)).collect::<Result<_, _>>();
+        all.map_err(|refusal: Refusal| refusal.explain("ioctl(ID)", self.name()))
     }
 
     /// The sampled event and its sources, and then those of each event that was added.

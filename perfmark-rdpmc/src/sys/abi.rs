@@ -236,7 +236,7 @@ pub(crate) struct Polled {
     pub(crate) index: usize,
     /// `POLLIN`.
     pub(crate) is_ready: bool,
-    /// `POLLHUP`, or an error.
+    /// `POLLHUP`.
     pub(crate) has_ended: bool,
 }
 

@@ -211,6 +211,8 @@ pub(super) fn two_events_share_a_ring() {
     let clock = Sampler::new(Attr::new(Software::TaskClock)).content(content | Content::ADDRESS).period(1_000_000);
     let added = ring.add(&clock).unwrap_or_else(|error| panic!("{error}"));
     let own = ring.id().unwrap_or_else(|error| panic!("{error}"));
+    // Software events are the same on all kinds of core.
+    assert_eq!(ring.ids().unwrap_or_else(|error| panic!("{error}")), [[own], [added]]);
     let (mut faults, mut ticks) = (0, 0);
     while faults == 0 || ticks == 0 {
         touch(10);

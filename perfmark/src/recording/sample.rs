@@ -162,7 +162,10 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
     }
     let mut collector = COLLECTOR.lock().map_err(|_| sampling::NO_MEMORY)?;
     let number = sampling::enable(settings)?;
-    let thread = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| start_thread());
+    let thread = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| {
+        sampling::restart(number);
+        start_thread()
+    });
     // What has begun must end again.
     *collector = Some(thread.inspect_err(|_| end())?);
     Ok(SamplingGuard { process: start::this_process() })

@@ -141,6 +141,10 @@ impl Snapshot {
     /// }
     /// ```
     pub fn merge(&mut self, other: &Self) {
+        // One of them may be empty.
+        if other.schema == 0 {
+            return;
+        }
         if self.schema == 0 {
             self.clone_from(other);
             return;

@@ -160,19 +160,39 @@ pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds:
     let numbers = fds.iter().map(|fd| fd.number()).chain(pipe.map(AsRawFd::as_raw_fd));
     let mut entries: Vec<_> = numbers.map(entry).collect();
     let count = libc::nfds_t::try_from(entries.len()).map_err(|_| libc::EINVAL)?;
-    // SAFETY: as many live entries as stated.
-    match unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) } {
-        0.. => {}
-        _ if errno() == libc::EINTR => return Ok(Vec::new()),
-        _ => return Err(errno()),
+    loop {
+        // SAFETY: as many live entries as stated.
+        match unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) } {
+            0.. => {}
+            _ if errno() == libc::EINTR => return Ok(Vec::new()),
+            _ => return Err(errno()),
+        }
+        if !leave_out_errors(&mut entries) {
+            break;
+        }
     }
-    let reported = entries[..fds.len()].iter().enumerate().filter(|(_, entry)| entry.revents != 0);
+    let is_reported = |entry: &libc::pollfd| entry.revents & (libc::POLLIN | libc::POLLHUP) != 0;
+    let reported = entries[..fds.len()].iter().enumerate().filter(|(_, entry)| is_reported(entry));
     let polled = |(index, entry): (usize, &libc::pollfd)| Polled {
         index,
         is_ready: entry.revents & libc::POLLIN != 0,
         has_ended: entry.revents & libc::POLLHUP != 0,
     };
     Ok(reported.map(polled).collect())
+}
+
+/// If only errors are reported, leaves their descriptors out of the next wait. Returns whether that is so.
+///
+/// A pinned event for which there is no counter is in error state. Since Linux 6.15, it reports that at once in each
+/// wait (`perf_poll` in `kernel/events/core.c`).
+fn leave_out_errors(entries: &mut [libc::pollfd]) -> bool {
+    let is_error = |entry: &libc::pollfd| entry.revents == libc::POLLERR;
+    let has_other = entries.iter().any(|entry| entry.revents != 0 && !is_error(entry));
+    let mut errors = entries.iter_mut().filter(|entry| !has_other && is_error(entry)).peekable();
+    let is_so = errors.peek().is_some();
+    // Negative numbers are not waited for.
+    errors.for_each(|entry| entry.fd = -1);
+    is_so
 }
 
 /// `prctl(2)` for all events that this thread opened.
@@ -250,3 +270,20 @@ pub(crate) fn stay_on_cpu() -> Result<(), i32> {
 
 /// The most CPUs of a kernel (`NR_CPUS` in `arch/x86/Kconfig`).
 const CPUS: usize = 8_192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_in_error_state_does_not_end_each_wait() {
+        let left_out = |reported: [i16; 2]| {
+            let mut entries = reported.map(|revents| libc::pollfd { fd: 7, events: libc::POLLIN, revents });
+            (leave_out_errors(&mut entries), entries.map(|entry| entry.fd))
+        };
+        assert_eq!(left_out([libc::POLLERR, 0]), (true, [-1, 7]));
+        assert_eq!(left_out([libc::POLLERR, libc::POLLIN]), (false, [7, 7]));
+        assert_eq!(left_out([libc::POLLERR | libc::POLLHUP, 0]), (false, [7, 7]));
+        assert_eq!(left_out([0, 0]), (false, [7, 7]));
+    }
+}

@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Arc as Shared, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::compact::Map;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::{Arc, Mutex, MutexGuard};
 use crate::platform::thread_id::process_id;
+use crate::platform::token;
 use crate::recording::mark::{self, Mark};
 use crate::recording::start;
 use crate::settings::recording::is_off;
@@ -88,9 +89,10 @@ static RECORDERS: AtomicU64 = AtomicU64::new(1);
 /// In a forked child, the marks still hold calls of the parent. The first call of this function in a child removes
 /// them, before any calls of its own.
 pub(crate) fn forget_parents_calls() {
-    /// The forked child that called this last.
-    static CHILD: AtomicU32 = AtomicU32::new(0);
-    if start::is_forked_child() && CHILD.swap(process_id(), Relaxed) != process_id() {
+    /// The forked child that called this last. In another namespace, it may have its parent's number.
+    static CHILD: AtomicUsize = AtomicUsize::new(0);
+    let this = token::address().unwrap_or(process_id() as usize);
+    if start::is_forked_child() && CHILD.swap(this, Relaxed) != this {
         for mark in mark::called() {
             mark.forget();
         }

@@ -125,7 +125,7 @@ pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<Error
     (available, why)
 }
 
-/// Begins to sample. Returns the number of the sampling.
+/// Begins a sampling, in which calls of marks can take part from now on. Returns its number.
 pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
     settings.check()?;
     counter_access::check()?;
@@ -154,8 +154,14 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
     let number = u8::try_from(number + 1).unwrap_or(u8::MAX);
     // Another look at all threads.
     state.tasks = Tasks::default();
-    let mut registry = threads::lock().ok_or(NO_MEMORY)?;
-    registry.active = number;
+    threads::lock().ok_or(NO_MEMORY)?.active = number;
+    Ok(number)
+}
+
+/// Samples the threads that were sampled before with these settings. All calls that begin from now on take part: so
+/// samples in those that do not are in calls that are open now.
+pub(crate) fn restart(number: u8) {
+    let Some(mut registry) = threads::lock() else { return };
     for entry in registry.entries.values_mut().filter(|entry| entry.sampling == number) {
         entry.is_refused = false;
         if let Some(notes) = entry.notes.as_ref().filter(|_| has_open_calls(entry.thread)) {
@@ -164,7 +170,6 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
         // If the thread has ended, there is nothing to sample.
         entry.ring.iter().for_each(|events| _ = events.ring.enable());
     }
-    Ok(number)
 }
 
 /// Stops sampling, and closes the rings of threads that have called no mark. The others remain, stopped, until their

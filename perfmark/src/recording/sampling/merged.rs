@@ -54,13 +54,15 @@ pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
 
 /// The number of samples of each event in calls that are still open.
 fn open(state: &State, sampling: u8, events: usize) -> Vec<u64> {
-    let Some(registry) = threads::lock() else { return vec![0; events] };
+    let mut open = vec![0; events];
+    let Some(registry) = threads::lock() else { return open };
     let of_sampling = |number: &u64| registry.entries.get(number).is_some_and(|entry| entry.sampling == sampling);
-    let rests = state.rests.iter().filter(|(number, _)| of_sampling(number));
-    let rests: Vec<&[Stacks]> = rests.map(|(_, rest)| &rest.stacks[..]).collect();
-    (0..events)
-        .map(|n| rests.iter().filter_map(|rest| rest.get(n)).flat_map(Stacks::values).map(|count| count.samples).sum())
-        .collect()
+    for (_, rest) in state.rests.iter().filter(|(number, _)| of_sampling(number)) {
+        for (open, event) in open.iter_mut().zip(&rest.events) {
+            *open += event.stacks.values().map(|count| count.samples).sum::<u64>();
+        }
+    }
+    open
 }
 
 /// The stacks of each path of marks, those outside of all marks by threads, and the number of samples in marks that no

@@ -169,8 +169,9 @@ impl SampledThread {
         if older == 0 && !has_restarted {
             return false;
         }
-        self.has_restarted.store(false, Relaxed);
+        // First, so that nobody sees neither.
         self.older.store(unsampled(), Relaxed);
+        self.has_restarted.store(false, Release);
         has_restarted || innermost <= older
     }
 
@@ -187,7 +188,8 @@ impl SampledThread {
 
     /// Whether it is unknown to which call the samples after the last note belong.
     pub(crate) fn is_unknown(&self) -> bool {
-        let may_be_in_older = self.older.load(Relaxed) > 0 || self.has_restarted.load(Relaxed);
+        // In this order: `has_restarted` may become `older`.
+        let may_be_in_older = self.has_restarted.load(Acquire) || self.older.load(Relaxed) > 0;
         may_be_in_older || self.was_full.load(Relaxed)
     }
 

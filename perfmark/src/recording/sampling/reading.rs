@@ -1,6 +1,7 @@
 //! Reads a thread's ring with the notes of its calls.
 #![allow(unsafe_code, reason = "nodes are found by pointers")]
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, fence};
 use std::{mem, ptr};
@@ -11,7 +12,7 @@ use super::first_period::FirstPeriod;
 use super::notes::{SampledThread, UNKNOWN};
 use super::rings::Events;
 use super::task;
-use super::threads::{self, Entry, has_open_calls};
+use super::threads::{self, Entry, Registry, has_open_calls};
 use super::totals::{self, Stacks, Totals};
 use super::unwind::{Address, Modules, Unwinder};
 use crate::platform::usage::monotonic_ns;
@@ -21,25 +22,30 @@ use crate::snapshot::TimedThread;
 
 /// What is known of a thread's ring.
 pub(super) struct Rest {
-    /// Samples of each event since the last note. They all belong to the same call.
-    pub(super) stacks: Vec<Stacks>,
+    pub(super) events: Vec<OfEvent>,
     /// The lost samples of the ring that records report, of all events.
     recorded_lost: u64,
-    /// The lost samples of each event that are in the totals.
-    known_lost: Vec<u64>,
-    /// Of each event that did not begin with its usual period.
-    first_periods: Vec<Option<FirstPeriod>>,
     /// The thread, and whether its name was read since it has had a sample: threads get their names after they begin.
     thread: TimedThread,
     is_named: bool,
-    /// The thread's index in the totals of each event, once it has a sample with a time there.
-    places: Vec<Option<usize>>,
-    /// Whether the samples of a thread without notes may be in calls that began before sampling.
+    /// Whether the samples of a thread without notes may be in calls that began before sampling, and whether these have
+    /// ended, so that later samples are not.
     may_be_in_older: bool,
+    older_have_ended: bool,
 }
 
-/// The most stacks of a thread whose call is still open. Beyond them, callers are left out.
-const MOST_WAITING: usize = 1 << 12;
+/// What is known of one of its events.
+#[derive(Default)]
+pub(super) struct OfEvent {
+    /// Samples since the last note. They all belong to the same call.
+    pub(super) stacks: Stacks,
+    /// The lost samples that are in the totals.
+    known_lost: u64,
+    /// If it did not begin with its usual period.
+    first_period: Option<FirstPeriod>,
+    /// The thread's index in the totals, once it has a sample with a time there.
+    place: Option<usize>,
+}
 
 /// The program's code.
 #[derive(Default)]
@@ -50,13 +56,18 @@ pub(super) struct Code {
 
 impl Rest {
     pub(super) fn new(thread: u32, events: &Events) -> Self {
-        let (first_periods, count) = (events.first_periods.clone(), events.first_periods.len());
-        let (stacks, known_lost) = (vec![Stacks::new(); count], vec![0; count]);
-        let (is_named, may_be_in_older) = (false, false);
+        let of_event = |first_period: &Option<_>| OfEvent { first_period: first_period.clone(), ..OfEvent::default() };
+        let events = events.first_periods.iter().map(of_event).collect();
         let mut named = TimedThread::default();
         (named.id, named.name) = (thread, task::name(thread));
-        let (thread, places) = (named, vec![None; count]);
-        Self { stacks, recorded_lost: 0, known_lost, first_periods, thread, is_named, places, may_be_in_older }
+        Self {
+            events,
+            recorded_lost: 0,
+            thread: named,
+            is_named: false,
+            may_be_in_older: false,
+            older_have_ended: false,
+        }
     }
 
     /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more
@@ -68,8 +79,9 @@ impl Rest {
         let of_ring = [!in_first_period.contains(&false)];
         let in_first_period = if counted.is_some() { in_first_period } else { &of_ring };
         let lost = counted.unwrap_or_else(|| vec![self.recorded_lost]);
-        for (((known, totals), lost), first) in self.known_lost.iter_mut().zip(totals).zip(lost).zip(in_first_period) {
-            let new = lost.saturating_sub(mem::replace(known, lost.max(*known)));
+        for (((event, totals), lost), first) in self.events.iter_mut().zip(totals).zip(lost).zip(in_first_period) {
+            let new = lost.saturating_sub(event.known_lost);
+            event.known_lost += new;
             totals.lost += if *first { 0 } else { new };
         }
     }
@@ -77,18 +89,19 @@ impl Rest {
     /// Finds out what must be known before the ring's head is: in which calls samples may be, for how long the events
     /// have had their first periods, and the thread's name.
     pub(super) fn prepare(&mut self, number: u64, thread: u32, events: &Events) {
-        self.may_be_in_older = may_be_in_older(number);
+        let entry = |registry: MutexGuard<'_, Registry>| Some(registry.entries.get(&number)?.has_older_calls);
+        self.may_be_in_older = threads::lock().and_then(entry) == Some(true);
+        self.older_have_ended = self.may_be_in_older && !has_open_calls(thread);
         let has_records = events.ring.head() > 0;
         if has_records && !mem::replace(&mut self.is_named, true) {
             // A thread that has ended keeps the name that it had.
             self.thread.name = task::name(thread).or(self.thread.name.take());
         }
-        let is_over = |period: &FirstPeriod| !period.goes_on();
-        if self.first_periods.iter().flatten().all(is_over) || !has_records {
+        if !has_records || !self.events.iter().any(OfEvent::is_in_first_period) {
             return;
         }
-        for (period, count) in self.first_periods.iter_mut().zip(events.ring.counts().unwrap_or_default()) {
-            if let Some(period) = period.as_mut().filter(|period| period.goes_on()) {
+        for (event, count) in self.events.iter_mut().zip(events.ring.counts().unwrap_or_default()) {
+            if let Some(period) = event.first_period.as_mut().filter(|period| period.goes_on()) {
                 period.read_at(count.value);
             }
         }
@@ -105,8 +118,7 @@ impl Rest {
         is_complete: bool,
     ) {
         let recorded_lost = self.recorded_lost;
-        let first = |period: &Option<FirstPeriod>| period.as_ref().is_some_and(FirstPeriod::goes_on);
-        let in_first_period: Vec<bool> = self.first_periods.iter().map(first).collect();
+        let in_first_period: Vec<bool> = self.events.iter().map(OfEvent::is_in_first_period).collect();
         // The head was read before: the notes about all samples before it are now written, except about those of the
         // innermost call. If the thread has called no mark now, or has no open call, those are outside.
         let (attached, is_active) = threads::lock().map_or((None, false), |registry| {
@@ -116,7 +128,8 @@ impl Rest {
         let has_open = |notes: &SampledThread| has_open_calls(self.thread.id) || notes.has_open_skipped();
         let outside = match attached.as_deref() {
             None => Some(self.may_be_in_older),
-            Some(notes) => (is_complete && !has_open(notes)).then(|| notes.is_unknown()),
+            // The last samples of a thread are outside of all marks.
+            Some(notes) => (entry.has_ended || is_complete && !has_open(notes)).then(|| notes.is_unknown()),
         };
         fence(Acquire);
         let notes: Vec<_> = attached.iter().flat_map(|notes| notes.read_notes()).collect();
@@ -130,7 +143,7 @@ impl Rest {
             self.read_until(head, &mut reader, events, code, totals);
         }
         if is_active {
-            end_first_periods(events, &mut self.first_periods);
+            self.end_first_periods(events);
         }
         if let Some(is_unknown) = outside {
             let node = if is_unknown { UNKNOWN } else { ptr::null() };
@@ -141,12 +154,11 @@ impl Rest {
         if is_complete || entry.has_ended || in_any || self.recorded_lost > recorded_lost {
             self.add_lost(&events.ring, totals, &in_first_period);
         }
-        if entry.has_ended {
-            let is_unknown = entry.notes.as_ref().is_some_and(|notes| notes.is_unknown());
-            // The last samples are outside of all marks.
-            let node = if is_unknown { UNKNOWN } else { ptr::null() };
-            // SAFETY: `node` is null or unknown.
-            unsafe { self.add(node, totals) };
+        // Not before: if the thread calls its first mark meanwhile, its samples until then may be in them.
+        if self.older_have_ended
+            && let Some(mut registry) = threads::lock()
+        {
+            registry.entries.get_mut(&number).into_iter().for_each(|entry| entry.has_older_calls = false);
         }
     }
 
@@ -167,16 +179,14 @@ impl Rest {
             let Some(record) = reader.read() else { return };
             let event = events.index(record.origin.id);
             match record.body {
-                Body::Sample(sample) => match event.filter(|&event| event < self.stacks.len()) {
-                    Some(event) => {
-                        let first_period = self.first_periods[event].as_mut();
-                        let weight = first_period.map_or(1, |period| period.weight(position));
+                Body::Sample(sample) => match event.and_then(|n| self.events.get_mut(n).zip(totals.get_mut(n))) {
+                    Some((event, totals)) => {
+                        let weight = event.first_period.as_mut().map_or(1, |period| period.weight(position));
                         if weight > 0 {
-                            let has_room = self.stacks[event].len() < MOST_WAITING;
                             let time = record.origin.time.map(since_start);
                             let thread = || self.thread.clone();
-                            let counted = totals[event].counted(weight, time, &mut self.places[event], thread);
-                            totals::count(&mut self.stacks[event], code.stack(&sample), counted, [has_room; 2]);
+                            let counted = totals.counted(weight, time, &mut event.place, thread);
+                            totals::count_waiting(&mut event.stacks, code.stack(&sample), counted);
                         }
                     }
                     None => totals[0].unknown += 1,
@@ -195,20 +205,30 @@ impl Rest {
     /// As [`Totals::add`].
     unsafe fn add(&mut self, node: *const Node, totals: &mut [Totals]) {
         let group = self.thread.name.as_deref().filter(|_| node.is_null()).map(task::group);
-        for (stacks, totals) in self.stacks.iter_mut().zip(totals) {
+        for (event, totals) in self.events.iter_mut().zip(totals) {
             // SAFETY: this function's contract.
-            unsafe { totals.add(mem::take(stacks), node, group.as_deref()) };
+            unsafe { totals.add(mem::take(&mut event.stacks), node, group.as_deref()) };
+        }
+    }
+
+    /// Gives the usual period to the events that have had a sample.
+    fn end_first_periods(&mut self, events: &Events) {
+        for (at, event) in self.events.iter_mut().enumerate() {
+            if let Some(period) = event.first_period.as_mut().filter(|period| period.goes_on() && period.has_samples())
+            {
+                // It fails if the thread has ended, which has no more samples.
+                _ = events.ring.restart_with_period(at, period.usual);
+                let counts = events.ring.counts().unwrap_or_default();
+                period.end_at(events.ring.head(), counts.get(at).map_or(0, |count| count.value));
+            }
         }
     }
 }
 
-/// Whether samples of a thread without notes may be in calls that began before sampling. Samples that are taken from
-/// now on are not, if these calls have ended.
-fn may_be_in_older(number: u64) -> bool {
-    let Some(mut registry) = threads::lock() else { return false };
-    let Some(entry) = registry.entries.get_mut(&number).filter(|entry| entry.has_older_calls) else { return false };
-    entry.has_older_calls = has_open_calls(entry.thread);
-    true
+impl OfEvent {
+    fn is_in_first_period(&self) -> bool {
+        self.first_period.as_ref().is_some_and(FirstPeriod::goes_on)
+    }
 }
 
 /// Nanoseconds since the program's start, of a time of `CLOCK_MONOTONIC`.
@@ -220,18 +240,6 @@ fn since_start(time: u64) -> u64 {
         START.store(monotonic_ns().unwrap_or(0).saturating_sub(elapsed), Relaxed);
     }
     time.saturating_sub(START.load(Relaxed))
-}
-
-/// Gives the usual period to the events that have had a sample.
-fn end_first_periods(events: &Events, first_periods: &mut [Option<FirstPeriod>]) {
-    for (at, period) in first_periods.iter_mut().enumerate() {
-        if let Some(period) = period.as_mut().filter(|period| period.goes_on() && period.has_samples()) {
-            // It fails if the thread has ended, which has no more samples.
-            _ = events.ring.restart_with_period(at, period.usual);
-            let counts = events.ring.counts().unwrap_or_default();
-            period.end_at(events.ring.head(), counts.get(at).map_or(0, |count| count.value));
-        }
-    }
 }
 
 impl Code {

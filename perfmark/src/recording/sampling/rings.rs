@@ -14,8 +14,8 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 /// A thread's ring.
 pub(super) struct Events {
     pub(super) ring: Shared<Ring>,
-    /// The kernel's number of each event; empty if there is only one.
-    ids: Vec<u64>,
+    /// The kernel's numbers of each event, one for each kind of core; empty if there is only one event.
+    ids: Vec<Vec<u64>>,
     /// The most samples that the ring has room for.
     pub(super) samples: usize,
     /// Of each event that does not begin with its usual period.
@@ -30,7 +30,11 @@ impl Events {
 
     /// Which of the sampling's events a record is of. `None` if it is unknown.
     pub(super) fn index(&self, id: Option<u64>) -> Option<usize> {
-        if self.ids.is_empty() { Some(0) } else { self.ids.iter().position(|&known| Some(known) == id) }
+        if self.ids.is_empty() {
+            Some(0)
+        } else {
+            self.ids.iter().position(|known| id.is_some_and(|id| known.contains(&id)))
+        }
     }
 }
 
@@ -116,13 +120,10 @@ impl Samplers {
             }
         };
         let mut ring = settings(0).open()?;
-        let mut ids = Vec::new();
-        if self.events.len() > 1 {
-            ids.push(ring.id()?);
-            for at in 1..self.events.len() {
-                ids.push(ring.add(&settings(at))?);
-            }
+        for at in 1..self.events.len() {
+            ring.add(&settings(at))?;
         }
+        let ids = if self.events.len() > 1 { ring.ids()? } else { Vec::new() };
         let samples = ring.bytes() / self.least_bytes;
         Ok(Events { ring: Shared::new(ring), ids, samples, first_periods })
     }

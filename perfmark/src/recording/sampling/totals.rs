@@ -21,15 +21,19 @@ const MOST_THREADS: usize = 64;
 /// The most samples with times.
 const MOST_TIMES: usize = 1 << 17;
 
+/// The most stacks of a thread whose call is still open: with callers, and of the executed instruction alone.
+const MOST_WAITING: [usize; 2] = [1 << 12, 1 << 13];
+
+/// Adds samples with one stack to those of a call that is still open.
+pub(super) fn count_waiting(into: &mut Stacks, stack: Vec<Address>, samples: Counted) {
+    let has_room = MOST_WAITING.map(|most| into.len() < most);
+    count(into, stack, samples, has_room);
+}
+
 /// Adds samples with one stack. If there is no room for another stack with callers, they are added to the executed
 /// instruction alone; and if there is none for that, to no known code. Returns the index of the kind of stack that is
 /// new, if one is.
-pub(super) fn count(
-    into: &mut Stacks,
-    mut stack: Vec<Address>,
-    samples: Counted,
-    has_room: [bool; 2],
-) -> Option<usize> {
+fn count(into: &mut Stacks, mut stack: Vec<Address>, samples: Counted, has_room: [bool; 2]) -> Option<usize> {
     let kind = |stack: &[Address]| usize::from(stack.len() < 2);
     if !into.contains_key(&stack) && !has_room[kind(&stack)] {
         stack.truncate(1);
@@ -170,6 +174,17 @@ mod tests {
     use std::ptr;
 
     use super::*;
+
+    #[test]
+    fn samples_of_a_call_that_stays_open_lose_their_callers_before_their_instruction() {
+        let mut stacks = Stacks::new();
+        for n in 1..=6_000 {
+            count_waiting(&mut stacks, vec![(0, n), (0, 7)], 1.into());
+        }
+        let executed = |stack: &&Vec<Address>| stack[0] != Address::default();
+        assert_eq!((stacks.len(), stacks.keys().filter(executed).count()), (6_000, 6_000));
+        assert_eq!(stacks.keys().filter(|stack| stack.len() == 2).count(), MOST_WAITING[0]);
+    }
 
     #[test]
     fn samples_outside_of_marks_are_kept_by_the_names_of_few_threads() {

@@ -5,6 +5,7 @@ use std::ptr;
 use crate::recording::cells::{CALLS, Known, Node};
 use crate::recording::recorder::thread::{FrameRef, Plan, Recorder};
 use crate::recording::sampling::{SampledThread, TOO_DEEP, UNKNOWN};
+use crate::settings::recording::is_off;
 
 /// Notes that samples since the last look belong to the innermost open call, if there are any. For calls of this plan.
 #[inline]
@@ -39,8 +40,9 @@ fn note(sampled: &SampledThread, head: u64, recorder: &Recorder) {
 
 /// The node of the call to which samples since the last look belong.
 fn noted(sampled: &SampledThread, recorder: &Recorder) -> *const Node {
-    // Calls of calibration, which have the lowest numbers: perfmark's own work.
-    if recorder.stack.serial.get() < CALLS {
+    // Calls of calibration, which have the lowest numbers: perfmark's own work. After recording has ended, no memory
+    // can be mapped for a path.
+    if recorder.stack.serial.get() < CALLS || is_off() {
         return UNKNOWN;
     }
     let is_sampled = |frame: &FrameRef| is_of(sampled, *frame);
