@@ -1,7 +1,7 @@
 //! Adds a mark's entry and exit to the function's body, or to its future.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
-use quote::quote;
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt as _;
 
 use crate::args::Args;
@@ -10,7 +10,6 @@ use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
 use crate::generics;
-use crate::items;
 use crate::signature;
 use crate::tokens::{is_punct, is_word, may_contain_impl, with_content};
 
@@ -61,12 +60,17 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         return Ok(marked);
     }
     let Function { name, head, body, .. } = function;
-    let (inner_attributes, rest) = split_inner_attributes(body.stream());
-    let (items, statements) = rest.split_at(items::leading(&rest));
+    let (inner_attributes, statements) = split_inner_attributes(body.stream());
+    // The statements get a block of their own, because a lint reports items after a statement, such as the mark's. An
+    // `allow` for it is an error in a crate that forbids the lint. Items may use later ones, so they stay together.
+    let inner = with_content(&body, statements.iter().cloned().collect());
     let call = match signature::result(&head) {
-        // A variable cannot have such a type.
+        // A variable cannot have such a type. In a block, unlike a match arm, the compiler infers a closure's type from
+        // the result's. Without the label, `unused_braces` would report the block. The label has the block's span,
+        // because lints skip a block that starts in an expansion.
         Some(result) if may_contain_impl(&result) => {
-            quote!(#krate::private::mark! { #mark } #(#statements)*)
+            let label = quote_spanned!(body.span()=> '_perfmark:);
+            quote!(#krate::private::mark! { #mark } #label #inner)
         }
         // The value is stored before the call ends. If the function returns nothing else, the compiler stores it
         // directly in the caller's return slot. Lints of variables' types do not look into the alias `Same`. The second
@@ -74,19 +78,18 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         // reports. An `if` would hide endless recursion from `unconditional_recursion`.
         result => {
             let result = result.map(|result| quote!(: #krate::private::Same<#result>));
-            let body = with_content(&body, statements.iter().cloned().collect());
             let (begun, value) = (hygienic("perfmark_begun", None), hygienic("perfmark_value", None));
             // With the location of the last expression, so that type errors point there.
             let returned = hygienic("perfmark_value", statements.last());
             quote! {
                 let #begun = #krate::private::begun! { #mark };
-                let #value #result = match () { () => #body _ => #krate::private::never() };
+                let #value #result = match () { () => #inner _ => #krate::private::never() };
                 #krate::private::ended(#begun);
                 #returned
             }
         }
     };
-    let mut marked = with_content(&body, quote!(#inner_attributes #(#items)* #call));
+    let mut marked = with_content(&body, quote!(#inner_attributes #call));
     if is_checked_for_canonical_form(&name) {
         marked.set_span(body.span().resolved_at(Span::call_site()));
     }
@@ -144,15 +147,14 @@ fn is_checked_for_canonical_form(name: &Ident) -> bool {
 /// The statements without the code that an earlier mark added. These are its forms:
 ///
 /// - `let perfmark_begun = …; let perfmark_value = match () { () => { statements } … }`
-/// - `… private::mark! { … } statements`
+/// - `… private::mark! { … } '_perfmark: { statements }`
 /// - `… private::polled! { { … } future }`, with or without `.await`
 fn without_mark(statements: &[TokenTree]) -> TokenStream {
+    if let Some(body) = marked_body(statements) {
+        return body;
+    }
     let (mut plain, mut rest, mut before) = (TokenStream::new(), statements, None);
     while let Some((first, after)) = rest.split_first() {
-        if let Some(body) = marked_body(rest) {
-            plain.extend(body);
-            return plain;
-        }
         if let Some((future, after)) = parse_own_macro(rest) {
             let future: Vec<TokenTree> = future.into_iter().collect();
             match (future.last(), after) {
@@ -177,7 +179,8 @@ fn without_mark(statements: &[TokenTree]) -> TokenStream {
     plain
 }
 
-/// If the tokens start with one of this crate's macros: the future in it (empty for `mark!`), and the tokens after it.
+/// If the tokens start with one of this crate's macros: the future in it, or the statements after `mark!`; and the
+/// tokens that follow.
 fn parse_own_macro(tokens: &[TokenTree]) -> Option<(TokenStream, &[TokenTree])> {
     let mut at = 0;
     // `::a::b`
@@ -204,8 +207,12 @@ fn parse_own_macro(tokens: &[TokenTree]) -> Option<(TokenStream, &[TokenTree])> 
         {
             Some((future.iter().cloned().collect(), after))
         }
-        mark if is_word(Some(called), &["mark"]) && is_mark(mark) => Some((TokenStream::new(), after)),
-        _ => None,
+        mark => match after {
+            [.., TokenTree::Group(body)] if is_word(Some(called), &["mark"]) && is_mark(mark) => {
+                Some((body.stream(), &[]))
+            }
+            _ => None,
+        },
     }
 }
 

@@ -10,7 +10,6 @@ mod event;
 mod args;
 mod container;
 mod generics;
-mod items;
 mod function;
 mod signature;
 mod body;

@@ -40,7 +40,7 @@ fn a_functions_body_is_a_call() {
 }
 
 #[test]
-fn a_guard_precedes_a_body_that_nothing_may_surround() {
+fn a_guard_precedes_a_body_whose_value_cannot_be_stored() {
     let heads = [
         quote!(fn f() -> impl Sized),
         quote!(fn f(a: u8) -> Result<(impl Sized, u8), Box<impl Sized>> where A: B),
@@ -49,7 +49,7 @@ fn a_guard_precedes_a_body_that_nothing_may_surround() {
         quote!(fn f<F: Fn() -> u8>() -> ! where A: Fn() -> u8),
     ];
     for head in heads {
-        let marked = quote! { #head { ::perfmark::private::mark! { "f" ["time"] 0u32 false } a } };
+        let marked = quote! { #head { ::perfmark::private::mark! { "f" ["time"] 0u32 false } '_perfmark: { a } } };
         assert_expands(&quote!(time), &quote! { #head { a } }, &marked);
         assert_expands(&quote!(skip), &marked, &quote! { #head { a } });
     }
@@ -103,46 +103,6 @@ fn attributes_stay_and_keep_their_order() {
 }
 
 #[test]
-fn items_at_the_start_of_a_body_stay_there() {
-    let items = [
-        quote! { use a::{b, c}; },
-        quote! { #[cfg(a)] pub(crate) fn g<const N: usize>() -> A<{ N }> where A<{ 1 }, 2>: B {} },
-        quote! { const N: usize = { 1 } as usize; const fn h() {} const _: () = (); },
-        quote! { unsafe extern "C" { fn i(); } extern "C" fn j() {} extern crate a as b; unsafe impl A for B {} },
-        quote! {
-            static A: u8 = { 1 } + 1; type B = [u8; { 1 }]; struct C; struct D(u8); struct E { f: u8 }
-            enum F {} mod g {} trait H {}
-        },
-        quote! { macro_rules! one { () => {} } macro_rules! two(() => {}); async fn later() {} },
-        quote! {},
-    ];
-    let statements = [
-        quote! { let x = 1; },
-        quote! { (a, b) = c; fn g() {} },
-        quote! { unsafe { f() } },
-        quote! { const { f() } },
-        quote! { async { f() }; },
-        quote! { let x = async move { f() }; x },
-        quote! { #[cfg(a)] { use b; } },
-        quote! { macro_rules(1) },
-        quote! { m! { fn f() {} } },
-        quote! { 'a: loop {} },
-        quote! { if a { b } else { c }.d() },
-        quote! {},
-    ];
-    for items in &items {
-        for statements in &statements {
-            let body = called(&quote!("f" ["time"] 0u32 false), &quote!(), statements);
-            assert_expands(
-                &quote!(time),
-                &quote! { fn f() { #items #statements } },
-                &quote! { fn f() { #items #body } },
-            );
-        }
-    }
-}
-
-#[test]
 fn the_statement_contains_the_options() {
     let cases = [
         (quote!(), quote!(::perfmark), quote!("f" [""] 0u32 false)),
@@ -160,7 +120,7 @@ fn the_statement_contains_the_options() {
         assert_expands(
             &args,
             &quote! { fn f() -> ! { 1 } },
-            &quote! { fn f() -> ! { #krate::private::mark! { #mark } 1 } },
+            &quote! { fn f() -> ! { #krate::private::mark! { #mark } '_perfmark: { 1 } } },
         );
         let body = quote! {
             let perfmark_begun = #krate::private::begun! { #mark };
@@ -371,7 +331,11 @@ fn items_of_a_module_get_the_attribute() {
 
 #[test]
 fn a_functions_own_attribute_takes_precedence() {
-    for item in [quote! { fn f() { 1 } }, quote! { /** Documented. */ fn f() { #![allow(a)] use b; 1 } }] {
+    for item in [
+        quote! { fn f() { 1 } },
+        quote! { /** Documented. */ fn f() { #![allow(a)] use b; 1 } },
+        quote! { fn f() -> impl A { #![allow(a)] use b; 1 } },
+    ] {
         let marked = expand(&quote!(cycles, crate = a), &item);
         assert_ne!(marked.to_string(), item.to_string());
         assert_expands(&quote!(time, name = "g"), &marked, &expand(&quote!(time, name = "g"), &item));

@@ -116,7 +116,7 @@ fn a_signature_that_is_incomplete_is_marked_and_kept() {
         // An incomplete result type is kept as well. Without one, the result is `()`.
         let result = signature.to_string().split_once("->").map(|(_, result)| tokens(result)).unwrap_or_default();
         let body = match &*result.to_string() {
-            "impl" => quote!(::perfmark::private::mark! { #mark } 1),
+            "impl" => quote!(::perfmark::private::mark! { #mark } '_perfmark: { 1 }),
             "" => called(&mark, &quote!(), &quote!(1)),
             _ => called(&mark, &result, &quote!(1)),
         };

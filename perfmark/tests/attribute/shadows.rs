@@ -98,6 +98,20 @@ mod in_the_body {
         MARK.into()
     }
 
+    /// The body's items have the name of the result's type, and of the path of the crate.
+    #[::perfmark::perfmark(time, crate = perfmark)]
+    pub(super) fn used_by_the_expansion() -> Option<u8> {
+        mod perfmark {}
+        type Option = std::option::Option<u8>;
+        Option::Some(7)
+    }
+
+    #[::perfmark::perfmark(time, crate = perfmark)]
+    pub(super) fn used_by_the_guard() -> impl Into<Option<u8>> {
+        mod perfmark {}
+        8
+    }
+
     /// Has type parameters with these names.
     #[::perfmark::perfmark(time)]
     pub(super) fn generic<Option, Mark, Guard, Registered>(_: (Option, Mark, Guard, Registered)) -> usize {
@@ -110,6 +124,7 @@ fn marks_never_use_shadowed_names() {
     assert_eq!([types::marked(), types::marked_with_defaults(), values::marked()], [1, 1, 2]);
     assert_eq!([macros::marked(), crates::marked(), in_the_body::marked()], [3, 4, 5]);
     assert_eq!(in_the_body::generic((1, 2, 3, 4)), 6);
+    assert_eq!((in_the_body::used_by_the_expansion(), in_the_body::used_by_the_guard().into()), (Some(7), Some(8)));
     crate::assert_calls(&[
         ("shadows::types::marked", 1),
         ("shadows::types::marked_with_defaults", 1),
@@ -117,6 +132,8 @@ fn marks_never_use_shadowed_names() {
         ("shadows::macros::marked", 1),
         ("shadows::crates::marked", 1),
         ("shadows::in_the_body::marked", 1),
+        ("shadows::in_the_body::used_by_the_expansion", 1),
+        ("shadows::in_the_body::used_by_the_guard", 1),
         ("shadows::in_the_body::generic", 1),
     ]);
 }

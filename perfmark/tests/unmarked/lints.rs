@@ -16,6 +16,35 @@ pub fn endless_with_items(n: u32) -> u32 {
 }
 
 #[perfmark]
+pub fn items_after_statements(n: u32) -> u32 {
+    use Late::One;
+    fn two() -> u32 {
+        TWO
+    }
+    let sum = n + One as u32 + two();
+    enum Late {
+        One,
+        Other,
+    }
+    const TWO: u32 = 2;
+    sum
+}
+
+#[perfmark]
+pub fn items_after_statements_in_an_iterator(n: u32) -> impl Iterator<Item = u32> {
+    fn one() -> u32 {
+        ONE
+    }
+    let first = n + one();
+    const ONE: u32 = 1;
+    first..10
+}
+
+/// Its braces are on one line, so the lint `unused_braces` reports braces in them.
+#[perfmark]
+pub fn on_one_line(n: u32) -> impl Iterator<Item = u32> { 0..n }
+
+#[perfmark]
 pub fn endless_iterator(n: u32) -> impl Iterator<Item = u32> {
     Box::new(endless_iterator(n)) as Box<dyn Iterator<Item = u32>>
 }
