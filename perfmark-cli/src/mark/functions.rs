@@ -14,7 +14,8 @@ use syn::{
 /// A function with a body.
 pub(super) struct Function {
     pub(super) name: String,
-    /// The offset in bytes of its item, after its attributes.
+    /// The offset in bytes at which its mark is inserted: after its other attributes, but above `#[tokio::main]`,
+    /// `#[tokio::test]` and their like. Below these, a call would include all its waiting.
     pub(super) start: usize,
     /// Its lines, with its attributes.
     pub(super) lines: RangeInclusive<usize>,
@@ -65,8 +66,8 @@ fn without_beginning(source: &str) -> String {
 #[derive(Default)]
 struct Found {
     functions: Vec<Function>,
-    /// Whether an item around is marked, which marks its functions; and whether one is compiled for tests only.
-    is_marked: bool,
+    /// Why the `#[perfmark]` of an item around excludes another mark; and whether an item is compiled for tests only.
+    obstacle: Option<&'static str>,
     is_test: bool,
 }
 
@@ -83,15 +84,19 @@ impl Found {
         let first = outer.map_or(start, Spanned::span);
         let has = |word: &str| attributes.iter().any(|attribute| names(attribute, word));
         let is_naked = |attribute: &Attribute| attribute.path().is_ident("unsafe") && mentions(attribute, "naked");
+        let runs_futures = |attribute: &&Attribute| {
+            let last = attribute.path().segments.last();
+            last.is_some_and(|last| last.ident == "main" || last.ident == "test")
+        };
+        let runner = attributes.iter().find(runs_futures).filter(|_| signature.asyncness.is_some());
         let obstacle = match () {
-            () if self.is_marked || has("perfmark") => Some("already has a mark, directly or from an item around it"),
             () if signature.constness.is_some() => Some("is a const fn, which the compiler may evaluate"),
             () if has("naked") || attributes.iter().any(is_naked) => Some("is naked, without code of the compiler's"),
-            () => None,
+            () => mark_obstacle(attributes).or(self.obstacle),
         };
         self.functions.push(Function {
             name: signature.ident.to_string(),
-            start: start.byte_range().start,
+            start: runner.map_or(start, Spanned::span).byte_range().start,
             lines: first.start().line..=body.span().end().line,
             obstacle,
             is_test: self.is_test || is_test(attributes),
@@ -101,13 +106,23 @@ impl Found {
     /// Visits what an item with these attributes contains. `marks` says whether the item's mark is one of the functions
     /// in it.
     fn inside(&mut self, attributes: &[Attribute], marks: bool, visit: impl FnOnce(&mut Self)) {
-        let before = (self.is_marked, self.is_test);
-        let is_marked = self.is_marked || attributes.iter().any(|attribute| names(attribute, "perfmark"));
-        self.is_marked = marks && is_marked;
+        let before = (self.obstacle, self.is_test);
+        self.obstacle = mark_obstacle(attributes).or(self.obstacle).filter(|_| marks);
         self.is_test |= is_test(attributes);
         visit(self);
-        (self.is_marked, self.is_test) = before;
+        (self.obstacle, self.is_test) = before;
     }
+}
+
+/// Why a `#[perfmark]` among these attributes excludes another mark, if there is one.
+fn mark_obstacle(attributes: &[Attribute]) -> Option<&'static str> {
+    let mark = attributes.iter().find(|attribute| names(attribute, "perfmark"))?;
+    let arguments = mark.meta.require_list().map(|list| list.tokens.to_string().replace(' ', "")).unwrap_or_default();
+    Some(if arguments == "skip" || arguments.contains("perfmark(skip)") {
+        "is excluded by `#[perfmark(skip)]`, directly or on an item around it; remove `(skip)` to mark it"
+    } else {
+        "already has a mark, directly or from an item around it"
+    })
 }
 
 /// Whether it is the attribute with this name, with or without a path, or may become it by `cfg_attr`.
@@ -197,6 +212,20 @@ mod tests {
         assert_eq!(found.iter().map(|one| &*one.name).collect::<String>(), "abcdefijklmn");
         assert_eq!(found[0].obstacle, Some("is a const fn, which the compiler may evaluate"));
         assert_eq!((&found[2].lines, &found[6].lines), (&(2..=2), &(8..=10)));
+    }
+
+    #[test]
+    fn a_skipped_function_is_not_said_to_have_a_mark() {
+        let source = "#[perfmark(skip)] fn a() { fn b() {} }\n#[perfmark::perfmark(time)] impl S {\n\
+                      #[perfmark::perfmark(skip)] fn c() {} fn d() {} const fn i() {} }\n#[perfmark(skip)] impl S {\n\
+                      fn e() {} #[perfmark] fn f() {} }\n#[cfg_attr(x, perfmark::perfmark(skip))] fn g() {}\n\
+                      #[perfmark(name = \"skip\")] fn h() {}\n";
+        let found = functions(source).expect("valid");
+        let of = |why: &str| {
+            let is_so = |one: &&Function| one.obstacle.is_some_and(|obstacle| obstacle.starts_with(why));
+            found.iter().filter(is_so).map(|one| &*one.name).collect::<String>()
+        };
+        assert_eq!((of("is excluded by `#[perfmark(skip)]`"), of("already has a mark")), ("aceg".into(), "dfh".into()));
     }
 
     #[test]

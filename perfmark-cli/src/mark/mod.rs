@@ -307,6 +307,18 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_is_above_attributes_after_which_a_call_would_include_waiting() {
+        let source = "/// Text.\n#[a]\n#[tokio::main]\n#[b]\nasync fn c() {}\nmod d {\n    #[inline] \
+                      #[tokio::test(flavor = \"e\")]\n    pub async fn f() {}\n    #[test]\n    fn g() {}\n}\n";
+        let expected = "/// Text.\n#[a]\n#[perfmark::perfmark] // perfmark mark\n#[tokio::main]\n#[b]\nasync fn c() \
+                        {}\nmod d {\n    #[inline] #[perfmark::perfmark] // perfmark mark\n    \
+                        #[tokio::test(flavor = \"e\")]\n    pub async fn f() {}\n    #[test]\n    \
+                        #[perfmark::perfmark] // perfmark mark\n    fn g() {}\n}\n";
+        assert_eq!(marked(source), expected);
+        assert_eq!(without_marks(expected), Ok((source.to_owned(), 3)));
+    }
+
+    #[test]
     fn what_was_marked_is_the_same_to_the_byte_after_it_is_unmarked() {
         let windows = "fn main() {\r\n    run();\r\n}\r\n\r\nasync unsafe fn run() {}\r\n";
         let begun = "\u{feff}#!/usr/bin/env -S cargo run\nfn é() { fn ü() {} }\n";
