@@ -8,7 +8,7 @@ use perfmark::text::sanitize;
 use perfmark_rdpmc::{Attr, CacheEvent, Counter, Event, Hardware, ListedPmu, Machine, Software};
 
 use crate::output;
-use crate::reports::dashed;
+use crate::reports::{dashed, is_same_event};
 
 /// List events, and show whether this user can count each of them here in user mode
 #[derive(Args, Debug)]
@@ -28,6 +28,11 @@ const OWN: &[(&str, &str)] = &[
     ("preempted", "the part of off_cpu in which the kernel ran another thread"),
     ("suspended", "nanoseconds between the polls of an async call"),
 ];
+
+/// Whether perfmark defines the event. All of these are times.
+pub(crate) fn is_own(event: &str) -> bool {
+    OWN.iter().any(|(name, _)| is_same_event(name, event))
+}
 
 /// Syntax that no machine lists and that can be used everywhere.
 const GRAMMAR: &[(&str, &str)] = &[

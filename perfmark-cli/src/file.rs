@@ -53,6 +53,12 @@ pub(crate) fn check(file: &Path) -> io::Result<()> {
     if is_replaced(file)? { draft(file)?.close() } else { Ok(()) }
 }
 
+/// Removes a file that would be replaced. Returns whether there was one.
+pub(crate) fn remove(file: &Path) -> io::Result<bool> {
+    let is_there = is_replaced(file)? && fs::symlink_metadata(file).is_ok();
+    if is_there { fs::remove_file(file).map(|()| true) } else { Ok(false) }
+}
+
 /// Whether the file is replaced, or created. Otherwise it is opened and written to.
 fn is_replaced(file: &Path) -> io::Result<bool> {
     Report::check_file(file)?;

@@ -15,8 +15,8 @@ mod mark;
 mod diff;
 mod run;
 mod doctor;
-mod gate;
 mod events;
+mod gate;
 mod generate;
 
 use std::ffi::OsString;

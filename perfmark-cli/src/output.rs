@@ -1,12 +1,18 @@
 //! The destination of a command's output.
 
 use std::env;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use terminal_size::{Width, terminal_size_of};
 
 use crate::file;
+
+/// The variable's value. As in programs with perfmark, an empty one is not set.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
 
 /// Writes one line on stderr; errors are ignored.
 pub(crate) fn say(message: &str) {
@@ -46,7 +52,6 @@ impl Destination {
 
     /// Whether a table has colours there, by the rule of [`perfmark::Report::color`].
     pub(crate) fn has_color(&self) -> bool {
-        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
         self.is_terminal() && variable("TERM").is_some_and(|term| term != "dumb") && variable("NO_COLOR").is_none()
     }
 
@@ -71,6 +76,17 @@ impl Destination {
             Self::Stderr => write("stderr", io::stderr().lock(), &[b"\n", text].concat()),
             Self::File(file) => file::write(file, text).map_err(|error| format!("writing {}: {error}", file.display())),
         }
+    }
+
+    /// Prints that no report was written to the file. An older one is removed: it would be taken for the new one.
+    pub(crate) fn give_nothing(&self) {
+        let Self::File(file) = self else { return };
+        let older = match file::remove(file) {
+            Ok(true) => "; the older file was removed".into(),
+            Ok(false) => String::new(),
+            Err(error) => format!("; removing the older file: {error}"),
+        };
+        say(&format!("no report was written to {}{older}", file.display()));
     }
 }
 

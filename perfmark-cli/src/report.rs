@@ -138,7 +138,9 @@ impl Options {
             return Err(format!("--event chooses samples, and supports the formats {formats}"));
         }
         if self.embed_sources && self.format != Form::Report(Format::Json) {
-            return Err("--embed-sources supports the format json; other formats have the text already".into());
+            return Err(
+                "--embed-sources supports the format json; table, markdown and html read the sources themselves".into(),
+            );
         }
         if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
             return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
@@ -357,6 +359,7 @@ pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
+    reports::check_stdin(&arguments.files)?;
     let mut all = Gathered::new(&arguments.options);
     for file in &arguments.files {
         for (name, snapshot) in reports::read_each(file)? {

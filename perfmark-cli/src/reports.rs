@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use perfmark::Snapshot;
+use perfmark_rdpmc::Event;
 use serde::Deserialize;
 use serde_json::error::Category;
 
@@ -14,6 +15,14 @@ const LARGEST: u64 = 1 << 30;
 /// An event's name with hyphens. Attributes have underscores instead, and perf accepts both.
 pub(crate) fn dashed(event: &str) -> String {
     event.replace('_', "-")
+}
+
+/// Whether these are names of the same event, such as `branches`, `branch-instructions` and `branch_instructions`.
+pub(crate) fn is_same_event(one: &str, other: &str) -> bool {
+    // The parser keeps the names of perfmark's own events.
+    let canonical =
+        |event: &str| dashed(&event.parse::<Event>().map_or_else(|_| event.into(), |event| event.to_string()));
+    canonical(one) == canonical(other)
 }
 
 /// A file's report; `-` is stdin. Several reports in a row are merged.
@@ -55,6 +64,14 @@ pub(crate) fn read_each(file: &Path) -> Result<Vec<(String, Snapshot)>, String> 
     let count = all.len();
     let name = |number: usize| if count == 1 { name.clone() } else { format!("{name} · {number} of {count}") };
     Ok(all.into_iter().zip(1..).map(|(one, number)| (name(number), one)).collect())
+}
+
+/// Checks that at most one of the files is stdin.
+pub(crate) fn check_stdin<'a, I: IntoIterator<Item = &'a PathBuf>>(files: I) -> Result<(), String> {
+    match files.into_iter().filter(|file| is_stdin(file)).count() {
+        0 | 1 => Ok(()),
+        _ => Err("`-` is given twice, but stdin can be read only once".into()),
+    }
 }
 
 fn is_stdin(file: &Path) -> bool {

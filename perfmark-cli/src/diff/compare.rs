@@ -6,9 +6,9 @@ use perfmark::text::{counted, sanitize};
 use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
 use super::hot_lines::{ChangedLine, Sampled};
-use super::identity::{Names, RunMarks, ambiguous, by_key, labels};
+use super::identity::{Names, RunMarks, ambiguous, by_key, labels, split};
 use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
-use super::number::grouped;
+use super::number::{grouped, share};
 use super::side::{Design, Side};
 
 /// Both sides' marks.
@@ -44,8 +44,8 @@ pub(crate) struct Pair {
 pub(crate) struct Coverage {
     pub(crate) event: String,
     pub(crate) measured: u64,
-    /// Calls that should have been measured: all except those that `every` skipped, and those that a panic or a drop
-    /// ended.
+    /// Calls that should have been measured: all except those that `every`, a budget or a filter skipped, and those
+    /// that a panic or a drop ended.
     pub(crate) expected: u64,
     /// Why the event was not counted at all, if it was not.
     pub(crate) reason: Option<String>,
@@ -122,12 +122,14 @@ impl Comparison {
             sides[side].runs.iter().flat_map(|run| &run.events).map(|event| (&*event.name, event)).collect()
         };
         let known = [known(0), known(1)];
-        let compared = labels(sides, &runs)
-            .into_iter()
-            .filter(|(_, newest, _)| filter.is_none_or(|filter| filter.has_mark(newest)));
+        let mut compared = labels(sides, &runs);
+        compared.retain(|(_, newest, _)| filter.is_none_or(|filter| filter.has_mark(newest)));
+        let shown: Names<'_> = compared.iter().map(|&((path, name, ..), ..)| (path, name)).collect();
+        let not_compared = about_names(&split(&runs) & &shown, &ambiguous);
         let sampled = Sampled::of(sides);
         let mut lines = sampled.changed(&ambiguous);
         let mut marks: Vec<Pair> = compared
+            .into_iter()
             .map(|(key, newest, label)| {
                 let of = [0, 1].map(|side: usize| {
                     runs[side].iter().filter_map(|run| run.get(&key).copied()).collect::<Vec<&Mark>>()
@@ -137,7 +139,6 @@ impl Comparison {
                 pair
             })
             .collect();
-        let types = about_types(&marks, &ambiguous);
         let count = [0, 1].map(|side: usize| sides[side].runs.len());
         if design == Design::Paired {
             judge_all(&mut marks, count[0]);
@@ -154,7 +155,7 @@ impl Comparison {
             files,
             marks,
             events,
-            notes: notes(sides).into_iter().chain(types).chain(sampled.note).collect(),
+            notes: notes(sides).into_iter().chain(not_compared).chain(sampled.note).collect(),
             runs: count,
             design,
         }
@@ -362,7 +363,6 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
     let (measured, scaled, unmeasured) = (sum(|v| v.measured), sum(|v| v.scaled), sum(|v| v.unmeasured));
     let skipped: u128 = values.iter().map(|(mark, _)| u128::from(mark.skipped)).sum();
     let mut notes = Vec::new();
-    let part = |of: u128, all: u128| format!("{:.1} %", 100.0 * of as f64 / all.max(1) as f64);
     if measured_runs < values.len() {
         notes.push(format!(
             "{side}: not measured in {} of {}",
@@ -371,28 +371,44 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
         ));
     }
     if unmeasured > 0 {
-        notes.push(format!("{side}: {} of the calls were not counted", part(unmeasured, measured + unmeasured)));
+        notes.push(format!("{side}: {} of the calls were not counted", share(unmeasured, measured + unmeasured)));
     }
     if scaled > 0 {
-        notes.push(format!("{side}: {} of the calls were counted in part, and scaled", part(scaled, measured)));
+        notes.push(format!("{side}: {} of the calls were counted in part, and scaled", share(scaled, measured)));
     }
     if skipped > 0 {
-        notes.push(format!("{side}: {measured} of {} calls were measured (every)", measured + unmeasured + skipped));
+        let why: BTreeSet<&str> = values.iter().filter_map(|(mark, _)| why_skipped(mark)).collect();
+        notes.push(format!(
+            "{side}: {} of {} calls were measured ({})",
+            grouped(measured as f64),
+            grouped((measured + unmeasured + skipped) as f64),
+            why.into_iter().collect::<Vec<_>>().join(", ")
+        ));
     }
     notes
 }
 
-/// Which types of one name were not compared, because each side has some that the other one lacks.
-fn about_types(marks: &[Pair], ambiguous: &Names<'_>) -> Option<String> {
-    let paths = ambiguous.iter().map(|&(path, _)| sanitize(path));
-    let [base, head] = [0, 1].map(|side: usize| -> BTreeSet<&str> {
-        marks.iter().filter(|pair| pair.presence == Presence::Only(side)).map(|pair| &*pair.path).collect()
-    });
-    let is_split = |path: &String| base.contains(&**path) && head.contains(&**path);
-    let split: BTreeSet<String> = paths.filter(is_split).collect();
-    let list = || split.iter().cloned().collect::<Vec<_>>().join(", ");
-    (!split.is_empty())
-        .then(|| format!("not compared: {}: types of one name cannot be identified in another build", list()))
+/// What let the mark skip calls, if it did.
+fn why_skipped(mark: &Mark) -> Option<&'static str> {
+    let why = match (mark.budget, mark.every) {
+        (Some(_), _) => "budget",
+        // Another part of the run had an `every`.
+        (None, 1) => "filter",
+        (None, _) => "every",
+    };
+    (mark.skipped > 0).then_some(why)
+}
+
+/// Which names each side has marks of that were not compared, and why.
+fn about_names(split: Names<'_>, ambiguous: &Names<'_>) -> Vec<String> {
+    let (types, marks): (Names<'_>, Names<'_>) = split.into_iter().partition(|name| ambiguous.contains(name));
+    let note = |names: Names<'_>, why: &str| {
+        let paths: BTreeSet<String> = names.into_iter().map(|(path, _)| sanitize(path)).collect();
+        let paths = paths.into_iter().collect::<Vec<_>>().join(", ");
+        (!paths.is_empty()).then(|| format!("not compared: {paths}: {why}"))
+    };
+    let types = note(types, "types of one name cannot be identified in another build");
+    types.into_iter().chain(note(marks, "base and head have different numbers of marks of this name")).collect()
 }
 
 /// The notes of the reports, and a note about programs that differ.

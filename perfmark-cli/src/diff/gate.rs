@@ -7,10 +7,10 @@ use perfmark::text::{counted, sanitize};
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
 use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPORTING};
-use super::number::{change, grouped, names, percent, quantity};
+use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
-use crate::reports::dashed;
+use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ impl Gate {
         if self.is_of_coverage() {
             return Ok(self.judge_coverage(comparison));
         }
-        let is_it = |event: &&String| dashed(event) == dashed(&self.event);
+        let is_it = |event: &&String| is_same_event(event, &self.event);
         let Some(event) = comparison.events.keys().find(is_it) else {
             let known: Vec<_> = comparison.events.keys().map(|event| sanitize(event)).collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
@@ -177,11 +177,15 @@ impl Gate {
     fn undecided(&self, comparison: &Comparison, judged: &GateResult) -> Option<String> {
         let gate = self.text();
         let [base, head] = comparison.runs;
+        let more = match comparison.design {
+            Design::Commits => "`--times 5` without a baseline",
+            _ => "compare five runs on each side; --allow-few-runs judges anyway, with false alarms",
+        };
         match (comparison.design, judged.few_runs) {
             (Design::Separate { .. } | Design::Commits, Some(_)) => Some(format!(
                 "gate {gate}: cannot judge {} with fewer than {SEVERAL} runs on a side (base {base}, head {head}), \
                  because it varies from run to run by more than a change does; use `perfmark run --times 10 --against \
-                 BASE -- HEAD`, or compare five runs on each side; --allow-few-runs judges anyway, with false alarms",
+                 BASE -- HEAD`, or {more}",
                 self.event
             )),
             (Design::Paired, Some(pairs)) => Some(format!(
@@ -203,13 +207,13 @@ impl Gate {
         for pair in comparison.marks.iter().filter(|pair| !pair.coverage.is_empty()) {
             judged.compared += 1;
             for Coverage { event, measured, expected, reason } in &pair.coverage {
-                let share = 100.0 * *measured as f64 / *expected as f64;
-                if share >= self.percent {
+                if 100.0 * *measured as f64 / *expected as f64 >= self.percent {
                     continue;
                 }
                 let mut text = format!(
-                    "{}: {share:.1} % of its calls were measured in head (gate {}): {event} in {} of {} calls",
+                    "{}: {} of its calls were measured in head (gate {}): {event} in {} of {} calls",
                     pair.label,
+                    share((*measured).into(), (*expected).into()),
                     self.text(),
                     grouped(*measured as f64),
                     grouped(*expected as f64),
@@ -272,12 +276,12 @@ impl Gate {
             return;
         }
         judged.compared += 1;
-        let by = change(judgement.base, judgement.head).map_or_else(|| "from 0".into(), percent);
+        let by = change(judgement.base, judgement.head).map(percent);
+        let by = by.map_or_else(String::new, |by| format!(" by {}", by.trim_start_matches('+')));
         let mut text = format!(
-            "{}: {} per call rose by {} (gate {}): {} → {}",
+            "{}: {} per call rose{by} (gate {}): {} → {}",
             pair.label,
             self.event,
-            by.trim_start_matches('+'),
             self.text(),
             quantity(judgement.base, event.unit),
             quantity(judgement.head, event.unit),

@@ -6,9 +6,10 @@ use perfmark::{Mark, Snapshot, Sort};
 
 use super::side::Side;
 
-/// The identity of a mark: path; name; the hash of its types if that [name is ambiguous](ambiguous); and a number among
-/// marks with the same ones, in the order of their locations.
-pub(super) type Key<'a> = (&'a str, &'a str, u32, usize);
+/// The identity of a mark: path; name; the hash of its types if that [name is ambiguous](ambiguous); and among marks
+/// with the same ones, in the order of their locations, its number and how many there are. Where that differs, numbers
+/// identify no mark.
+pub(super) type Key<'a> = (&'a str, &'a str, u32, (usize, usize));
 
 /// The marks of a run.
 pub(super) type RunMarks<'a> = BTreeMap<Key<'a>, &'a Mark>;
@@ -38,14 +39,27 @@ pub(super) fn by_key<'a>(run: &'a Snapshot, ambiguous: &Names<'a>) -> RunMarks<'
 
 /// The identities of a run's marks, in their order.
 pub(super) fn keys<'a>(run: &'a Snapshot, ambiguous: &Names<'a>) -> impl Iterator<Item = Key<'a>> {
-    let mut alike: BTreeMap<(&str, &str, u32), usize> = BTreeMap::new();
-    run.marks.iter().map(move |mark| {
+    let all = run.marks.iter().map(|mark| {
         let (path, name) = (&*mark.path, &*mark.name);
-        let type_hash = if ambiguous.contains(&(path, name)) { mark.type_hash } else { 0 };
-        let number = alike.entry((path, name, type_hash)).or_default();
-        *number += 1;
-        (path, name, type_hash, *number)
+        (path, name, if ambiguous.contains(&(path, name)) { mark.type_hash } else { 0 })
+    });
+    let mut alike: BTreeMap<(&str, &str, u32), (usize, usize)> = BTreeMap::new();
+    for one in all.clone() {
+        alike.entry(one).or_default().1 += 1;
+    }
+    all.map(move |one| {
+        let numbered = alike.entry(one).or_default();
+        numbered.0 += 1;
+        (one.0, one.1, one.2, *numbered)
     })
+}
+
+/// The paths and names of which each side has marks that the other one lacks.
+pub(super) fn split<'a>(runs: &[Vec<RunMarks<'a>>; 2]) -> Names<'a> {
+    let [base, head] = [0, 1].map(|side: usize| runs[side].iter().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>());
+    let names =
+        |keys: BTreeSet<&Key<'a>>| keys.into_iter().map(|&(path, name, ..)| (path, name)).collect::<Names<'a>>();
+    &names(&base - &head) & &names(&head - &base)
 }
 
 /// All marks of these runs, as they are in the newest run that has them, with their names. Names and order are those of

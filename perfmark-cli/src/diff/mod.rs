@@ -25,6 +25,7 @@ use perfmark::text::counted;
 
 use crate::output::{self, Destination};
 use crate::report::check_marks;
+use crate::reports::check_stdin;
 
 use self::compare::Comparison;
 pub(crate) use self::gate::Gate;
@@ -78,7 +79,8 @@ const HOW: &str = "\
 What is compared:
   A file is a run. Merge the reports of a run's processes with `perfmark report --format json`. Marks are the same if \
 path and name are the same; they may move in the source. Types of one name, such as two closures of a function, are \
-compared within a build only; otherwise a note lists them. Marks that exist or were called on one side only, calls \
+compared within a build only, and several marks of one path and name only if both sides have the same number of them; \
+otherwise a note lists them. Marks that exist or were called on one side only, calls \
 that were not measured, and different numbers of calls are listed. Marks that changed come first. Otherwise, marks \
 have the names and the order of `perfmark report`: the largest self in the last run of the head is first. --marks \
 accepts each name.
@@ -114,8 +116,8 @@ be, or, on time or cycles, with fewer than three runs on a side. It fails if no 
 event.
 
   --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
-calls was measured in any of its events. Calls that `every` skipped, or that a panic or a drop ended, do not \
-count; nor do events that neither side could count.
+calls was measured in any of its events. Calls that `every` or a budget skipped, or that a panic or a drop ended, do \
+not count; nor do events that neither side could count.
 
 Exit status:
   0  no gate failed
@@ -135,6 +137,8 @@ pub(crate) enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let files = arguments.base_file.iter().chain(&arguments.head_file).chain(&arguments.base).chain(&arguments.head);
+    check_stdin(files)?;
     let sides = [
         Side::read("base", arguments.base_file.as_ref(), &arguments.base)?,
         Side::read("head", arguments.head_file.as_ref(), &arguments.head)?,

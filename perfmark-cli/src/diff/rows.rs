@@ -2,7 +2,7 @@
 
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::gate::GateResult;
-use super::judge::{SEVERAL, Verdict};
+use super::judge::{SEVERAL, Verdict, WORTH_REPORTING};
 use super::number::{change, grouped, names, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
@@ -35,7 +35,8 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
         };
         let own = event.own.map_or_else(String::new, |[before, after]| {
             let by = after - before;
-            if by.abs() < 0.005 { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
+            let is_same = by.abs() < 0.005 && by.abs() <= WORTH_REPORTING * before.abs().max(after.abs());
+            if is_same { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
         });
         let finds = judgement.least.map_or_else(String::new, |least| format!("≥ {least:.1} %"));
         [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own, finds]
@@ -154,7 +155,8 @@ fn about_runs(comparison: &Comparison) -> Option<String> {
     };
     let [base, head] = comparison.runs;
     if comparison.design == Design::Paired {
-        return Some(format!("{base} pairs of runs; times are judged by a randomization test (perfmark run --help)"));
+        let pairs = counted(base as u64, "pair");
+        return Some(format!("{pairs} of runs; times are judged by a randomization test (perfmark run --help)"));
     }
     has(|verdict| matches!(verdict, Verdict::TooFewRuns(_))).then(|| {
         format!(

@@ -19,8 +19,9 @@ use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
-use crate::output::{Destination, say};
-use crate::reports::{self, dashed};
+use crate::events::is_own;
+use crate::output::{Destination, say, variable};
+use crate::reports::{self, dashed, is_same_event};
 use crate::run;
 
 /// Compare a program's counts with those of another commit, and fail if they rose
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     emulate: bool,
     /// Runs of each program; several if its counts differ from run to run
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = run::number_of_runs())]
     times: usize,
     /// Do not build BASE: compare with its report in git's notes, or with this file
     #[arg(long, value_name = "notes|FILE", num_args = 0..=1, default_missing_value = "notes")]
@@ -153,9 +154,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 impl Arguments {
     fn run(&self, destination: &Destination) -> Result<ExitCode, Ended> {
-        if self.times == 0 {
-            return Err(Ended::Error("--times 0: expected at least 1".into()));
-        }
         let counting = Counting::of(self)?;
         if let Some(place) = &self.save {
             return Ok(self.save(place, &counting)?);
@@ -293,7 +291,7 @@ impl Arguments {
         };
         let mut saved = of_program.swap_remove(at);
         saved.notes.retain(|note| !note.starts_with(SAVED_WITH));
-        let has = |event: &str| saved.events.iter().any(|known| dashed(&known.name) == dashed(event));
+        let has = |event: &str| saved.events.iter().any(|known| is_same_event(&known.name, event));
         match self.fail_on.iter().find(|gate| !gate.is_of_coverage() && !has(&gate.event)) {
             Some(Gate { event, .. }) => Err(Ended::Error(format!(
                 "{file} has no {event}, which --fail-on limits; save it again with the same --fail-on"
@@ -394,7 +392,9 @@ impl Counting {
                  baseline and with --times {SEVERAL} or more"
             ));
         }
-        if let Some(why) = env::var("PERFMARK_FILTER").ok().and_then(|text| text.parse::<Filter>().err()) {
+        let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
+        let (of_marks, of_all) = (text("PERFMARK_FILTER"), text("PERFMARK_EVENTS"));
+        if let Some(why) = of_marks.as_ref().and_then(|text| text.parse::<Filter>().err()) {
             return Err(format!("PERFMARK_FILTER: {why}"));
         }
         if emulates {
@@ -402,18 +402,18 @@ impl Counting {
         } else if !in_emulator.is_empty() {
             say(&format!("this machine's PMU counts {}", in_emulator.join(", ")));
         }
-        if let Some(list) = env::var("PERFMARK_EVENTS").ok().filter(|_| env::var_os("PERFMARK_FILTER").is_none()) {
-            let known = dashed(&list);
-            if let Some(event) = events.iter().find(|event| !known.contains(&dashed(event))) {
+        if let Some(list) = of_all.as_ref().filter(|_| of_marks.is_none()) {
+            let known = perfmark::check_events(list).map_err(|why| format!("PERFMARK_EVENTS: {why}"))?;
+            let is_known = |event: &str| known.iter().any(|known| is_same_event(known, event));
+            if let Some(event) = events.iter().find(|event| !is_known(event)) {
                 return Err(format!(
                     "PERFMARK_EVENTS={list} lacks {event}, which --fail-on limits; add it, or unset the variable"
                 ));
             }
         }
-        let is_set = ["PERFMARK_FILTER", "PERFMARK_EVENTS"].iter().any(|name| env::var_os(name).is_some());
         let filter = match &*events {
             [] => None,
-            _ if is_set => None,
+            _ if of_marks.is_some() || of_all.is_some() => None,
             events => {
                 let filter = Filter::default().events("*", events);
                 Some(filter.map_err(|error| format!("--fail-on: {error}"))?.to_string())
@@ -440,8 +440,7 @@ fn is_emulated(event: &str) -> bool {
 
 /// Whether the event differs from run to run.
 fn varies(event: &str) -> bool {
-    let event = dashed(event);
-    ["time", "suspended"].contains(&&*event) || ["cycles", "clock", "-cpu"].iter().any(|part| event.contains(part))
+    is_own(event) || ["cycles", "clock"].iter().any(|part| event.contains(part))
 }
 
 /// Checks that these events of both sides were counted in one way, and notes it in the reports.

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use perfmark::Snapshot;
+use perfmark::text::sanitize;
 use tempfile::TempDir;
 
 use crate::output::say;
@@ -54,9 +55,26 @@ impl Directory {
         command.env("PERFMARK_OUTPUT", self.0.join("%p-%u.json")).env("PERFMARK_FORMAT", "json");
     }
 
+    /// Whether processes still run that will write a report there. They are printed.
+    pub(super) fn is_in_use(&self) -> bool {
+        let running = running_with(&self.0);
+        if running.is_empty() {
+            return false;
+        }
+        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
+        let more = if running.len() > 10 { ", …" } else { "" };
+        say(&format!(
+            "{} still running and not in this report; reports at exit will be in {}: {}{more}",
+            if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
+            self.0.display(),
+            names.join(", "),
+        ));
+        true
+    }
+
     /// All reports that can be read, with their processes' names, and the number of those that cannot. Their errors are
-    /// printed.
-    pub(super) fn reports(&self) -> Result<(Vec<(String, Snapshot)>, usize), String> {
+    /// printed. The report of the process `pid` is the first, because a merged report has its name and number.
+    pub(super) fn reports(&self, pid: u32) -> Result<(Vec<(String, Snapshot)>, usize), String> {
         let entries = fs::read_dir(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))?;
         let files = entries.flatten().map(|entry| entry.path());
         // A draft belongs to a process that is still writing it, or was killed meanwhile.
@@ -74,6 +92,7 @@ impl Directory {
                 }
             }
         }
+        all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
         Ok((all, unreadable))
     }
 
@@ -94,7 +113,7 @@ impl Directory {
 
 /// The number and name of each process that will write a report into that directory, because its environment names it.
 /// This works on Linux only.
-pub(super) fn running_with(directory: &Path) -> Vec<(u32, String)> {
+fn running_with(directory: &Path) -> Vec<(u32, String)> {
     let path = directory.as_os_str().as_encoded_bytes();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -14,11 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use clap::Args;
-use perfmark::text::{counted, sanitize};
+use clap::builder::RangedU64ValueParser;
+use perfmark::text::counted;
 use perfmark::{Filter, Format, Snapshot};
 
+use self::directory::Directory;
 pub(crate) use self::directory::private;
-use self::directory::{Directory, running_with};
 use self::emulator::{Emulator, LACKS_INSTRUCTION, SIGILL_CODE, SIGSEGV_CODE, UNALIGNED_HANDLER};
 use self::once::run_once;
 pub(crate) use self::program::stdout_of;
@@ -26,7 +27,7 @@ use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 #[cfg(unix)]
 pub(crate) use self::signals::pass_on;
 use crate::diff::{self, Design, Gate};
-use crate::output::{Destination, say};
+use crate::output::{Destination, say, variable};
 use crate::report::{Form, Gathered, Options};
 
 /// Run a program, and show what its marks recorded in all of its processes
@@ -50,10 +51,12 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     options: Options,
     /// Compare with this program: run it and PROGRAM in turn, with the same arguments; formats table, markdown and json
-    #[arg(long, value_name = "BASE", conflicts_with_all = ["each", "width"])]
+    #[arg(long, value_name = "BASE", conflicts_with_all = [
+        "each", "width", "top", "lines", "sort", "details", "symbols", "event", "embed_sources"
+    ])]
     against: Option<PathBuf>,
     /// Runs of each program in a comparison, at least 8
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "against")]
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "against", value_parser = number_of_runs())]
     times: usize,
     /// Fail with status 1 if a mark's cost in the event rose by more than this, as `time:2%`; may be repeated
     #[arg(long, value_name = "EVENT:PERCENT%", requires = "against")]
@@ -67,7 +70,10 @@ const HOW: &str = "\
 Exit status: that of the program, or 128 plus the signal's number if a signal ended it. 127 if the program does not \
 exist, 126 if it cannot be executed, 2 if an argument of perfmark is wrong. 125 if something else failed before the \
 program ran, or if a report could not be read or written and the program's status was 0. The reports are kept in \
-that case, and perfmark prints where.
+that case, and perfmark prints where. If the program leaves no report, perfmark removes an older file of --output.
+
+PERFMARK_OUTPUT and PERFMARK_FORMAT have no effect on the program: perfmark replaces them, to read its reports. To \
+choose the file and the format, use --output and --format.
 
 With --emulate, the program runs in QEMU's user-mode emulator (7.2 or later with plugins, such as Debian 12's package \
 qemu-user), which counts the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which \
@@ -91,9 +97,13 @@ A process that is killed or aborts, or that calls _exit or exec, leaves no repor
 it. Processes that still run when the program has ended are not in the report; perfmark lists them with the \
 directory that their reports will be in.";
 
+/// Parses `--times`.
+pub(crate) fn number_of_runs() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=10_000)
+}
+
 fn events(list: &str) -> Result<String, String> {
-    perfmark::check_events(list).map_err(|error| error.to_string())?;
-    Ok(list.into())
+    perfmark::check_events(list).map(|_| list.into()).map_err(|error| error.to_string())
 }
 
 fn filter(text: &str) -> Result<String, String> {
@@ -133,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     // Other systems refuse it. QEMU 7.2 calls handlers with a stack that is not aligned, and ends a forked process that
     // starts a thread if several threads ran at the fork, such as the one that the setting starts.
     let is_supported = cfg!(any(target_os = "linux", target_os = "android")) && emulator.is_none();
-    if is_supported && env::var_os("PERFMARK_ON_SIGINT").is_none() {
+    if is_supported && variable("PERFMARK_ON_SIGINT").is_none() {
         command.env("PERFMARK_ON_SIGINT", "report");
     }
     let (pid, status) = match run_to_end(&mut command) {
@@ -145,8 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
     };
     // Checked before the reports are read, so that a process that ends meanwhile is in both, and not in neither.
-    let running = running_with(&directory.0);
-    report_running(&running, &directory);
+    let is_in_use = directory.is_in_use();
     let shown = show(&directory, pid, &arguments.options, &destination);
     let code = code(status);
     Ok(match shown {
@@ -156,11 +165,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             if code == 0 { OWN_TROUBLE.into() } else { code.into() }
         }
         Ok(count) => {
-            if running.is_empty() {
+            if !is_in_use {
                 directory.end();
                 if count == 0 {
                     say(&nothing_left(Path::new(program), status, emulator.is_some()));
                 }
+            }
+            if count == 0 {
+                destination.give_nothing();
             }
             code.into()
         }
@@ -224,25 +236,9 @@ impl Arguments {
     }
 }
 
-fn report_running(running: &[(u32, String)], directory: &Directory) {
-    if running.is_empty() {
-        return;
-    }
-    let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
-    let more = if running.len() > 10 { ", …" } else { "" };
-    say(&format!(
-        "{} still running and not in this report; reports at exit will be in {}: {}{more}",
-        if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
-        directory.0.display(),
-        names.join(", "),
-    ));
-}
-
 /// Shows the reports, and returns their number.
 fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destination) -> Result<usize, String> {
-    let (mut all, unreadable) = directory.reports()?;
-    // The program's own first, because the merged report has its name and number.
-    all.sort_by_key(|(_, snapshot)| (snapshot.pid != pid, snapshot.pid));
+    let (all, unreadable) = directory.reports(pid)?;
     let count = all.len();
     let mut gathered = Gathered::new(options);
     for (name, snapshot) in all {

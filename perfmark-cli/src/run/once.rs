@@ -25,13 +25,18 @@ pub(super) fn run_once(mut command: Command) -> Result<Option<Snapshot>, Ended> 
         }
         (ended, _) => ended,
     };
-    let reports = ended.and_then(|(_, status)| match status.success() {
-        true => directory.reports().map_err(|why| (why, OWN_TROUBLE)),
+    // Checked before the reports are read, so that a process that ends meanwhile is in both, and not in neither. If
+    // nothing is compared, no report is missed.
+    let is_in_use = matches!(ended, Ok((_, status)) if status.success()) && directory.is_in_use();
+    let reports = ended.and_then(|(pid, status)| match status.success() {
+        true => directory.reports(pid).map_err(|why| (why, OWN_TROUBLE)),
         // A signal, such as of Ctrl-C, ends the comparison with its own status.
         false if status.code().is_none() => Err((format!("{status}; nothing was compared"), code(status))),
         false => Err((format!("{status}: the program failed; perfmark compares nothing"), OWN_TROUBLE)),
     });
-    directory.end();
+    if !is_in_use {
+        directory.end();
+    }
     match reports? {
         (_, unreadable) if unreadable > 0 => Err(("a report could not be read".into(), OWN_TROUBLE)),
         (all, _) => {

@@ -10,7 +10,7 @@ use perfmark::{Samples, Snapshot};
 
 use self::stacks::Sampled;
 use crate::output;
-use crate::reports::dashed;
+use crate::reports::is_same_event;
 
 /// A format in which samples are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat, event: Option<&s
         return Err(why.into());
     }
     let names = snapshot.names();
-    let chosen = all.iter().filter(|samples| event.is_none_or(|event| dashed(&samples.event) == dashed(event)));
+    let chosen = all.iter().filter(|samples| event.is_none_or(|event| is_same_event(&samples.event, event)));
     let chosen: Vec<Sampled<'_>> = chosen.map(|samples| Sampled::new(snapshot, &names, samples)).collect();
     let Some(first) = chosen.first() else {
         return Err(format!("--event {}: the report has samples of {}", event.unwrap_or_default(), rates(&all)));

@@ -11,7 +11,9 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("the_self_mean_covers_the_same_calls_as_the_self_sum", the_self_mean_covers_the_same_calls_as_the_self_sum),
     ("a_comparison_has_the_names_and_the_order_of_a_report", a_comparison_has_names_and_order_of_a_report),
     ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
+    ("small_means_are_shown", small_means_are_shown),
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
+    ("marks_of_one_name_are_compared_only_if_both_sides_have_as_many", marks_of_one_name_are_compared_only_if_as_many),
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
     ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
@@ -100,6 +102,17 @@ fn a_comparison_has_names_and_order_of_a_report() {
     assert!(labels.into_iter().filter(unchanged).eq(expected.into_iter().filter(unchanged)), "{shown}");
 }
 
+fn small_means_are_shown() {
+    let folder = Folder::new("cli-small-means");
+    let run = |name: &str, events: usize| {
+        let calls = [vec![1; events], vec![0; 1_000 - events]].concat();
+        folder.report(name, &snapshot(vec![mark("parse", vec![values("instructions", &calls)])]))
+    };
+    let (base, head) = (run("base.json", 1), run("head.json", 4));
+    assert_contains(&stdout(&["diff", &base, &head], 0), &["instructions (mean) 0.0010 0.0040 +300.0 % +0.0030"]);
+    assert_contains(&stdout(&["diff", &base, &base], 0), &["instructions (mean) 0.0010 0.0010 = ="]);
+}
+
 fn types_of_one_name_are_compared_with_themselves_only() {
     let folder = Folder::new("cli-types-of-one-name");
     let run = |name: &str, works: &[(u32, u64)]| {
@@ -127,6 +140,35 @@ fn types_of_one_name_are_compared_with_themselves_only() {
             "not compared: app::work<{closure}>: types of one name cannot be identified in another build",
         ],
     );
+}
+
+fn marks_of_one_name_are_compared_only_if_as_many() {
+    let folder = Folder::new("cli-marks-of-one-name");
+    let run = |name: &str, sorts: &[(u32, u64)]| {
+        let mut run = report(&[("parse", 1_000)]);
+        run.marks.extend(sorts.iter().map(|&(line, each)| {
+            let mut sort = mark("sort", vec![values("instructions", &[each; 100])]);
+            sort.line = line;
+            sort
+        }));
+        folder.report(name, &run)
+    };
+    let base = run("base.json", &[(10, 1_000), (20, 5_000)]);
+    // A line that was added above both.
+    let moved = run("moved.json", &[(11, 1_000), (21, 5_500)]);
+    let table = stdout(&["diff", &base, &moved], 0);
+    assert_contains(&table, &["1 of 3 marks changed", "5,000 5,500 +10.0 %"]);
+    assert!(!table.contains("not compared"), "{table}");
+    let without_first = run("without.json", &[(19, 5_000)]);
+    let table = stdout(&["diff", &base, &without_first, "--fail-on", "instructions:1%"], 0);
+    let note = "not compared: app::sort: base and head have different numbers of marks of this name";
+    assert_contains(&table, &["0 of 1 mark changed, 2 only in base, 1 only in head", note]);
+    let without_any = run("without-any.json", &[]);
+    let table = stdout(&["diff", &base, &without_any], 0);
+    assert_contains(&table, &["0 of 1 mark changed, 2 only in base"]);
+    assert!(!table.contains("not compared"), "{table}");
+    let table = stdout(&["diff", &base, &without_first, "--marks", "parse"], 0);
+    assert!(!table.contains("not compared"), "{table}");
 }
 
 fn report_and_diff_have_the_same_quantile() {
@@ -197,11 +239,13 @@ fn what_cannot_be_compared_is_reported() {
     let base = {
         let mut base =
             report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
+        base.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
         base.notes.push("the counter \u{1b}[31mlies".into());
         base
     };
     let head = {
         let mut head = report(&[("came", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
+        head.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
         head.marks.push(mark("fell silent", vec![]));
         head.program = "another".into();
         head.events[0].read = Read::Syscall;
@@ -213,6 +257,8 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
+                "limited" => (mark.calls, mark.budget, mark.skipped) = (5400, Some(2.0), 5300),
+                "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }
         }
@@ -231,7 +277,9 @@ fn what_cannot_be_compared_is_reported() {
             "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
              no call was counted",
             "sampled: 100 calls in base, 6,400 in head",
-            "head: 100 of 6400 calls were measured (every)",
+            "head: 100 of 6,400 calls were measured (every) (sampled)",
+            "head: 100 of 5,400 calls were measured (budget) (limited)",
+            "head: 100 of 4,400 calls were measured (filter) (filtered)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
             "base: the counter \u{fffd}[31mlies",

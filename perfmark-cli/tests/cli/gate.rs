@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::process::{Command, Output};
 
-use perfmark::{Read, Snapshot};
+use perfmark::{Read, Snapshot, Unit};
 
 use super::command::{assert_contains, is_empty, perfmark};
 use super::program::{assert_code, ending, text, unset_variables};
@@ -14,6 +14,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_dearer_function_fails_the_gate_against_a_commit", a_dearer_function_fails_the_gate),
     ("a_base_without_the_program_or_marks_is_reported_and_not_compared", a_base_without_marks_is_not_compared),
     ("a_gate_with_nothing_to_judge_is_undecided_for_the_true_reason", a_gate_with_nothing_to_judge_is_undecided),
+    ("a_gate_takes_empty_variables_as_unset", a_gate_takes_empty_variables_as_unset),
     ("a_gate_that_cannot_compare_says_why_and_leaves_nothing", a_gate_that_cannot_compare_says_why),
     ("a_signal_ends_the_gate_and_it_leaves_nothing", a_signal_ends_the_gate),
     ("baselines_are_kept_in_notes_for_each_program", baselines_are_kept_in_notes),
@@ -183,6 +184,25 @@ fn a_gate_with_nothing_to_judge_is_undecided() {
     repository.set_report(&none);
     repository.commit();
     repository.check(&["--base", "HEAD"], 3, &["nothing to judge: no counter here"]);
+    let mut time = report(&[("parse", 1_000)]);
+    time.events[0].unit = Unit::Ns;
+    repository.set_report(&time);
+    repository.commit();
+    let output = repository.gate(&["--base", "HEAD", "--fail-on", "page_faults:5%"], 3);
+    assert_contains(text(&output.stderr), &["with fewer than 3 runs on a side", "or `--times 5` without a baseline"]);
+    assert!(!text(&output.stderr).contains("--allow-few-runs"), "{}", ending(&output));
+}
+
+fn a_gate_takes_empty_variables_as_unset() {
+    let repository = Repository::new("empty");
+    let check = "fn main() {\n    assert_eq!(std::env::var(\"PERFMARK_FILTER\").unwrap(), \"*=page_faults\");";
+    repository.folder.file("src/main.rs", PROGRAM.replace("fn main() {", check));
+    repository.commit();
+    for variable in ["PERFMARK_FILTER", "PERFMARK_EVENTS"] {
+        let mut command = perfmark(&["gate", "--base", "HEAD"]);
+        let output = repository.settings(command.args(GATE)).env(variable, "").output().expect("started");
+        assert_code(&output, 0);
+    }
 }
 
 fn a_gate_that_cannot_compare_says_why() {
@@ -191,7 +211,7 @@ fn a_gate_that_cannot_compare_says_why() {
     let check = |arguments: &[&str], parts: &[&str]| repository.check(arguments, 2, parts);
     check(&["--base", "no-such-branch"], &["git knows no commit `no-such-branch`; fetch it first"]);
     check(&["--base", "HEAD", "--bench", "other"], &["the working directory has no bench `other`"]);
-    check(&["--base", "HEAD", "--times", "0"], &["--times 0"]);
+    check(&["--base", "HEAD", "--times", "0"], &["invalid value '0' for '--times <N>'"]);
     check(&["--baseline"], &["add --base REF"]);
     check(&["--base", "HEAD", "--baseline", "base.json"], &["--base has no meaning with --baseline FILE"]);
     check(&["--save", "--times", "5"], &["--save", "--times"]);
@@ -200,11 +220,20 @@ fn a_gate_that_cannot_compare_says_why() {
     let output = repository.settings(command.args(GATE)).env("PERFMARK_EVENTS", "time").output().expect("started");
     assert_code(&output, 2);
     assert_contains(text(&output.stderr), &["PERFMARK_EVENTS=time lacks page_faults", "unset the variable"]);
+    for (events, why) in [
+        ("time,page-faults:k", "PERFMARK_EVENTS=time,page-faults:k lacks page_faults"),
+        ("time,cycels", "PERFMARK_EVENTS: unknown event `cycels`"),
+    ] {
+        let mut command = perfmark(&["gate", "--base", "HEAD"]);
+        let output = repository.settings(command.args(GATE)).env("PERFMARK_EVENTS", events).output().expect("started");
+        assert_code(&output, 2);
+        assert_contains(text(&output.stderr), &[why]);
+    }
     let unsaved = &["no report in refs/notes/perfmark", "`git fetch", "Save one by `perfmark gate --save`"];
     repository.check(&["--base", "HEAD", "--baseline"], 3, unsaved);
     check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
     check(&["--base", "HEAD", "--fail-on", "time:9%", "--emulate"], &["`perfmark run --against`"]);
-    for event in ["time", "off_cpu", "cycles:u"] {
+    for event in ["time", "off_cpu", "on-cpu", "blocked", "preempted", "suspended", "cycles:u"] {
         let (limit, why) = (format!("{event}:9%"), format!("--fail-on {event}: it varies from run to run"));
         check(&["--base", "HEAD", "--fail-on", &limit], &[&why, "--times 3 or more"]);
         check(&["--save", "--fail-on", &limit], &[&why]);
@@ -276,6 +305,7 @@ fn baselines_are_kept_in_notes() {
     let file = file.to_str().expect("UTF-8");
     repository.check(&["--save", file], 0, &[]);
     repository.check(&["--baseline", file], 0, &["0 of 2 marks changed"]);
+    repository.check(&["--baseline", file, "--fail-on", "faults:1%"], 0, &["2 gates passed"]);
     repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `--example=other "]);
     let other = ["no report of `--bin=small --profile=dev -- 7`, but of `--bin=small --profile=release --`. Save one"];
     repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 3, &other);

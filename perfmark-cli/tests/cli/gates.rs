@@ -7,7 +7,8 @@ use super::sample::{Folder, mark, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("one_percent_more_instructions_fail_the_gate_and_name_the_function", one_percent_more_fails_the_gate),
-    ("a_gate_takes_an_events_name_with_hyphens_or_underscores", names_with_hyphens_or_underscores),
+    ("a_gate_takes_any_name_of_an_event", a_gate_takes_any_name_of_an_event),
+    ("a_rise_from_zero_fails_the_gate", a_rise_from_zero_fails_the_gate),
     ("comparing_equal_runs_passes_20_times_of_20", comparing_equal_runs_passes_20_times_of_20),
     ("a_gate_that_judges_nothing_fails", a_gate_that_judges_nothing_fails),
     ("a_side_with_too_few_measured_calls_fails_the_gate", a_side_with_too_few_measured_calls_fails_the_gate),
@@ -45,21 +46,36 @@ fn one_percent_more_fails_the_gate() {
     }
 }
 
-fn names_with_hyphens_or_underscores() {
+fn a_gate_takes_any_name_of_an_event() {
     let folder = Folder::new("cli-names");
     let run = |calls| {
-        let values = ["off_cpu", "branch-misses"].map(|event| values(event, calls));
-        let mut run = snapshot(vec![mark("wait", values.to_vec())]);
-        for (event, values) in run.events.iter_mut().zip(values) {
-            (event.name, event.unit) = (values.event, Unit::Count);
-        }
+        let names = ["off_cpu", "branch-misses", "branches", "page-faults", "cpu/event=0xc2,umask=0x1/"];
+        let mut run = snapshot(vec![mark("wait", names.map(|event| values(event, calls)).to_vec())]);
+        let about = |name: &str| {
+            let mut event = run.events[0].clone();
+            (event.name, event.unit) = (name.into(), Unit::Count);
+            event
+        };
+        run.events = names.map(about).to_vec();
         run
     };
     let base = folder.report("base.json", &run(&[100; 20]));
     let head = folder.report("head.json", &run(&[200; 20]));
-    for gate in ["off_cpu:1%", "off-cpu:1%", "branch-misses:1%", "branch_misses:1%"] {
-        assert_contains(&stdout(&["diff", &base, &head, "--fail-on", gate], 1), &["1 mark judged"]);
+    let aliases = ["branch-instructions", "branch_instructions", "faults", "cpu/event=0xc2,umask=1/"];
+    for event in ["off_cpu", "off-cpu", "branch-misses", "branch_misses"].into_iter().chain(aliases) {
+        let gate = format!("{event}:1%");
+        assert_contains(&stdout(&["diff", &base, &head, "--fail-on", &gate], 1), &["1 mark judged"]);
     }
+    let unknown = stderr(&["diff", &base, &head, "--fail-on", "cpu-cycles:1%"], 2);
+    assert_contains(&unknown, &["--fail-on cpu-cycles:1%: no report has the event"]);
+}
+
+fn a_rise_from_zero_fails_the_gate() {
+    let folder = Folder::new("cli-from-zero");
+    let base = folder.report("base.json", &report(&[("parse", 0)]));
+    let head = folder.report("head.json", &report(&[("parse", 3)]));
+    let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 1);
+    assert_contains(&printed, &["✗ parse: instructions per call rose (gate instructions:1%): 0 → 3 (src/main.rs:3)"]);
 }
 
 fn comparing_equal_runs_passes_20_times_of_20() {
@@ -144,7 +160,7 @@ fn a_coverage_gate_names_each_mark_below_it() {
     assert_contains(
         &printed,
         &[
-            "✗ print: 89.3 % of its calls were measured in head (gate coverage:90%): time in 100 of 112 calls",
+            "✗ print: 89.2 % of its calls were measured in head (gate coverage:90%): time in 100 of 112 calls",
             "✗ new: 25.0 % of its calls were measured in head (gate coverage:90%): time in 100 of 400 calls",
             "gate coverage:90%: 4 marks judged",
         ],
@@ -156,6 +172,15 @@ fn a_coverage_gate_names_each_mark_below_it() {
     );
     stdout(&["diff", &base, &head, "--fail-on", "coverage:25%"], 0);
     stdout(&["diff", &base, &head, "--fail-on", "coverage:90%", "--marks", "app::parse"], 0);
+    // Shares are rounded down: neither 100 % nor the limit is shown for less.
+    for (unmeasured, limit, share) in [(1, "100%", "99.9 %"), (11_148, "90%", "89.9 %")] {
+        let mut parse = with("parse", unmeasured);
+        (parse.values[0].measured, parse.values[0].weight) = (100_000, 100_000);
+        let head = folder.report("almost", &snapshot(vec![parse]));
+        let printed = stdout(&["diff", &base, &head, "--fail-on", &format!("coverage:{limit}")], 1);
+        assert_contains(&printed, &[&format!("✗ parse: {share} of its calls were measured in head")]);
+        assert_eq!(printed.contains("head: <0.1 % of the calls were not counted"), unmeasured == 1, "{printed}");
+    }
     // An event that could be counted in the base but not in the head.
     let lost = {
         let mut lost = snapshot(vec![mark("parse", vec![values("time", &[1000; 100])])]);

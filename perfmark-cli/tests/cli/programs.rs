@@ -15,6 +15,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("processes_with_equal_pids_keep_separate_reports", processes_with_equal_pids_keep_separate_reports),
     ("reports_from_several_pid_namespaces_are_merged", reports_from_several_pid_namespaces_are_merged),
     ("run_exits_as_the_program_does", run_exits_as_the_program_does),
+    ("a_program_without_a_report_leaves_no_older_report_in_its_file", no_older_report_is_left_in_the_file),
     ("reports_that_cannot_be_printed_are_kept", reports_that_cannot_be_printed_are_kept),
     ("a_signal_reaches_the_program_and_its_report_is_printed", a_signal_reaches_the_program),
     ("ctrl_c_ends_the_program_and_its_report_follows", ctrl_c_ends_the_program_and_its_report_follows),
@@ -98,6 +99,28 @@ fn run_exits_as_the_program_does() {
         assert_contains(text(&unwritable.stderr), &[&format!("writing {file}: {why}")]);
     }
     assert!(is_empty(&folder.0));
+}
+
+fn no_older_report_is_left_in_the_file() {
+    let folder = Folder::new("cli-older-report");
+    let older = folder.file("report.json", "an older report");
+    let run = |file: &str, program: &[&str]| stderr(&[&["run", "-o", file, "--"], program].concat(), 0);
+    let printed = run(&older, &["true"]);
+    assert_contains(&printed, &["true left no report: ", &format!("no report was written to {older}")]);
+    assert_contains(&printed, &["the older file was removed"]);
+    assert!(is_empty(&folder.0), "{printed}");
+    let printed = run(&older, &["true"]);
+    assert_contains(&printed, &[&format!("no report was written to {older}")]);
+    assert!(!printed.contains("removed"), "{printed}");
+    let device = run("/dev/null", &["true"]);
+    assert!(!device.contains("removed"), "{device}");
+    // A program that was not started.
+    folder.file("report.json", "an older report");
+    stderr(&["run", "-o", &older, "--", "/nowhere/program"], 127);
+    assert_eq!(fs::read_to_string(&older).expect("kept"), "an older report");
+    let killed = running(&folder, &["-o", &older], "killed").output().expect("started");
+    assert_code(&killed, 128 + libc::SIGKILL);
+    assert!(is_empty(&folder.0), "{}", ending(&killed));
 }
 
 fn reports_that_cannot_be_printed_are_kept() {
@@ -230,6 +253,8 @@ fn sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone() {
     for (scenario, setting, status, is_reported) in [
         ("parks", None, 128 + libc::SIGINT, true),
         ("parks", Some("end"), 128 + libc::SIGINT, false),
+        // Empty is as unset, as in programs.
+        ("parks", Some(""), 128 + libc::SIGINT, true),
         ("waits for SIGINT", None, libc::SIGINT, true),
         ("parks, forked", None, 0, true),
     ] {

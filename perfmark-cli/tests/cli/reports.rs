@@ -17,6 +17,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("several_reports_are_merged_exactly_or_printed_one_by_one", several_reports_are_merged_exactly),
     ("each_is_accepted_only_with_formats_that_can_hold_several_reports", each_is_accepted_only_with_some_formats),
     ("a_table_has_colours_on_a_terminal_that_supports_them", a_table_has_colours_on_a_terminal),
+    ("stdin_is_read_only_once", stdin_is_read_only_once),
     ("a_report_is_read_from_stdin_and_written_to_a_file", a_report_is_read_from_stdin_and_written_to_a_file),
     ("a_file_is_replaced_and_a_link_or_device_is_written_to", a_file_is_replaced),
     ("another_users_link_in_a_shared_directory_is_not_followed", another_users_link_is_not_followed),
@@ -142,6 +143,12 @@ fn a_table_has_colours_on_a_terminal() {
     assert_eq!(to(perfmark(&["report", &file]), "dumb", ""), table(&snapshot));
     assert_eq!(to(perfmark(&["report", &file]), "xterm", "1"), table(&snapshot));
     assert!(to(running(&folder, &[], "calls"), "xterm", "").contains("\u{1b}["));
+}
+
+fn stdin_is_read_only_once() {
+    for arguments in [&["diff", "-", "-"][..], &["diff", "-", "a", "--head", "-"], &["report", "-", "-"]] {
+        assert_contains(&stderr(arguments, 2), &["`-` is given twice, but stdin can be read only once"]);
+    }
 }
 
 fn a_report_is_read_from_stdin_and_written_to_a_file() {

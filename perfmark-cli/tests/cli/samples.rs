@@ -190,7 +190,7 @@ fn embedded_source_text_is_in_the_page() {
     assert_contains(&page, &[r#""src/main.rs": {"7":" text.find(\"\u003c/script>\")"}"#]);
     assert_contains(&stdout(&["report", &file], 0), &["src/main.rs:7 text.find("]);
     let refused = stderr(&["report", "--embed-sources", &file], 2);
-    assert_contains(&refused, &["--embed-sources supports the format json"]);
+    assert_contains(&refused, &["supports the format json; table, markdown and html read the sources themselves"]);
 }
 
 fn samples_are_written_for_pprof() {
@@ -246,7 +246,7 @@ fn several_events_are_kept_apart() {
     let which = "the stacks are those of cpu-clock, 100 a second; the report has cpu-clock, 100 a second; page-faults, \
                  one in 7, which --event chooses";
     assert_contains(text(&first.stderr), &[which]);
-    let faults = answer(&["report", "--format", "folded-samples", "--event", "page_faults", &file], 0);
+    let faults = answer(&["report", "--format", "folded-samples", "--event", "faults", &file], 0);
     assert_eq!((text(&faults.stdout).lines().count(), text(&faults.stderr)), (3, ""));
     let only = answer(&["report", "--format", "pprof", "--event", "page-faults", &file], 0).stdout;
     assert!(has_text(&only, "samples") && !has_text(&only, "cpu-clock"));

@@ -13,6 +13,8 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("pairs_of_runs_are_judged_and_marks_below_the_noise_are_listed", pairs_of_runs_are_judged),
     ("run_alternates_two_programs_and_judges_the_pairs", run_alternates_two_programs),
     ("a_program_that_fails_ends_the_comparison", a_program_that_fails_ends_the_comparison),
+    ("a_process_that_outlives_a_compared_run_keeps_its_directory", a_process_that_outlives_a_compared_run),
+    ("a_compared_run_has_the_name_of_its_own_process", a_compared_run_has_the_name_of_its_own_process),
     ("a_slow_run_in_the_head_does_not_excuse_a_rise", a_slow_run_in_the_head_does_not_excuse_a_rise),
 ];
 
@@ -208,6 +210,16 @@ fn run_alternates_two_programs() {
     let formats = stderr(&["run", "--against", &base, "--format", "csv", "--", &head], 2);
     assert_contains(&formats, &["--against supports the formats table, markdown and json"]);
     assert_contains(&stderr(&["run", "--times", "3", "--", &head], 2), &["--against"]);
+    let report_only =
+        "--each --width=90 --top=5 --lines=5 --sort=calls --details --symbols --event=cycles --embed-sources";
+    for option in report_only.split(' ') {
+        let refused = stderr(&["run", "--against", &base, option, "--", &head], 2);
+        assert_contains(&refused, &["the argument '--against <BASE>' cannot be used with"]);
+    }
+    for times in ["0", "99999999999999999"] {
+        let refused = stderr(&["run", "--against", &base, "--times", times, "--", &head], 2);
+        assert_contains(&refused, &[&format!("invalid value '{times}' for '--times <N>'"), "1..=10000"]);
+    }
 }
 
 fn a_program_that_fails_ends_the_comparison() {
@@ -227,4 +239,43 @@ fn a_program_that_fails_ends_the_comparison() {
     run("/nowhere/program", 127, "No such file or directory");
     let left = fs::read_dir(&folder.0).expect("there").flatten().filter(|entry| entry.path().is_dir());
     assert_eq!(left.count(), 0);
+}
+
+fn a_process_that_outlives_a_compared_run() {
+    let folder = Folder::new("cli-against-goes-on");
+    let good = script(&folder, "good", "", "calls");
+    let parent = script(&folder, "parent", "", "leaves a child running");
+    let arguments = ["run", "--against", &good, "--times", "1", "--", &parent];
+    let output = perfmark(&arguments).env("TMPDIR", &folder.0).output().expect("started");
+    let printed = text(&output.stderr);
+    let (_, about) = printed.split_once("reports at exit will be in ").unwrap_or_else(|| panic!("{}", ending(&output)));
+    let (directory, child) = about.split_once(": ").expect("a process");
+    let (pid, _) = child.split_once(' ').expect("a number");
+    // SAFETY: the process is the one that this test's program started.
+    unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
+    assert_code(&output, 0);
+    assert!(fs::exists(directory).expect("known"), "{printed}");
+    let left = fs::read_dir(&folder.0).expect("there").flatten().filter(|entry| entry.path().is_dir());
+    assert_eq!(left.count(), 1, "that of the other program is removed");
+}
+
+fn a_compared_run_has_the_name_of_its_own_process() {
+    let folder = Folder::new("cli-against-own");
+    let file = |program: &str| {
+        let mut run = report(&[("parse", 1_000)]);
+        (run.program, run.pid) = (program.into(), 4_242_424);
+        folder.report(&format!("{program}.json"), &run)
+    };
+    let child = file("child");
+    // A program whose processes leave these reports.
+    let program = |name: &str| {
+        let leave = |file: &str, pid: &str| {
+            format!("sed s/4242424/{pid}/ {file} >$(echo \"$PERFMARK_OUTPUT\" | sed s/%p/{pid}/)\n")
+        };
+        let children: String = (1..10).map(|pid| leave(&child, &pid.to_string())).collect();
+        script(&folder, &format!("leaves-{name}"), &format!("{children}{}exit", leave(&file(name), "$$")), "")
+    };
+    let (base, head) = (program("one"), program("two"));
+    let printed = stdout(&["run", "--against", &base, "--times", "2", "--", &head], 0);
+    assert_contains(&printed, &["base is of program one, head of two"]);
 }

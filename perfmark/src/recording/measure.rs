@@ -47,9 +47,11 @@ pub struct MeasureError(String);
 message_error!(MeasureError);
 
 impl<R> Measured<R> {
-    /// The count of that event.
+    /// The count of that event, by any of its names: `branch-misses` or `branch_misses`.
     pub fn count(&self, event: &str) -> Option<u64> {
-        self.counts.iter().find(|count| count.event == event)?.count
+        let counter = || event.parse().ok().map(EventSpec::Counter);
+        let name = EventSpec::own(event).or_else(counter)?.to_string();
+        self.counts.iter().find(|count| count.event == name)?.count
     }
 
     /// The exact count of `instructions`, for a test that limits them:
@@ -285,6 +287,7 @@ mod tests {
         let measured = Measured { value: (), counts };
         assert_eq!(measured.to_string(), "1234 instructions, about 567 cycles, 89 ns, cache-misses: not counted");
         assert_eq!((measured.count("cycles"), measured.count("cache-misses")), (Some(567), None));
+        assert_eq!([measured.count("cpu_cycles"), measured.count("time")], [Some(567), Some(89)]);
     }
 
     #[test]

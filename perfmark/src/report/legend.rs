@@ -288,7 +288,8 @@ pub(super) fn details(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>
         shown.len() > 1 || coverage::sentence(mark, &shown).is_some()
     };
     if called().any(has_more) {
-        wrap(out, "each event of a mark, and what its values leave out: PERFMARK_DETAILS=on", 0, columns);
+        let options = "PERFMARK_DETAILS=on, or --details of perfmark run and report";
+        wrap(out, &format!("each event of a mark, and what its values leave out: {options}"), 0, columns);
     }
 }
 

@@ -37,24 +37,27 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
 }
 
 /// Checks a list of events as `PERFMARK_EVENTS` takes it, for programs that set the variable for another program.
+/// Returns the names that reports have for them, each once.
 ///
 /// It reads the machine's lists of events in sysfs, and opens no counter. An event that this machine has, but that the
 /// program may not count, is valid; the report then gives the reason.
 ///
 /// ```
-/// assert!(perfmark::check_events("time,page-faults,mem:0x1000/8:w").is_ok());
+/// let names = perfmark::check_events("time,page_faults,mem:0x1000/8:w")?;
+/// assert_eq!(names, ["time", "page-faults", "mem:0x1000/8:w"]);
 ///
 /// let why = perfmark::check_events("time,cycels").unwrap_err().to_string();
 /// # #[cfg(target_os = "linux")]
 /// assert!(why.contains("did you mean `cycles`"));
+/// # Ok::<(), perfmark::EventsError>(())
 /// ```
 ///
 /// # Errors
 ///
 /// An event has an invalid syntax or is unknown on this machine, or the list has no event.
 #[cfg(feature = "record")]
-pub fn check_events(list: &str) -> Result<(), EventsError> {
-    known(list).map(drop).map_err(EventsError)
+pub fn check_events(list: &str) -> Result<Vec<String>, EventsError> {
+    known(list).map(|events| events.iter().map(EventSpec::to_string).collect()).map_err(EventsError)
 }
 
 /// Why a list of events is not valid.
