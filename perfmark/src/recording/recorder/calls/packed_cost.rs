@@ -18,7 +18,7 @@ pub(crate) struct PackedCost {
 
 /// Flag in `event`: a part of the cost is scaled.
 const SCALED: u8 = 1 << 7;
-/// No event, or an event that was unmeasured in some poll.
+/// No event, or an event that was unmeasured in some poll. Events from this index on are unmeasured, too.
 pub(crate) const NO_EVENT: u8 = SCALED - 1;
 
 impl PackedCost {

@@ -220,7 +220,7 @@ fn begin_unrecorded(plan: &Plan, recorder: HeldRecorder, frame: FrameRef) -> Tok
 fn begin_or_end_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call with which a burst begins or ends".into());
     if recorder.thinning().is_none() {
-        // A child, forked in a signal handler inside this function.
+        // A child that a signal handler forked inside this function has no recorder, and no burst that could change.
         return plan.begin_measured(recorder);
     }
     change_burst(&recorder);

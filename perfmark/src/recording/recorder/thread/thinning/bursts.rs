@@ -37,11 +37,12 @@ const COLD: u32 = 32;
 pub(crate) struct Bursts {
     /// The number of calls that are still to be recorded in the burst.
     left: Cell<u64>,
-    /// The number of calls of thinned marks that began in the burst and are open.
+    /// The number of calls of thinned marks that are open and began in the burst, or in the warm-up before it. Calls
+    /// made of polls do not count.
     open: Cell<u64>,
     /// The number of calls that may still be measured without being recorded.
     after: Cell<u64>,
-    /// The number of measured calls so far.
+    /// The number of measured calls so far, recorded or not, without those of rare marks.
     measured: Cell<u64>,
     /// The number of calls before the next burst, if it was chosen.
     before: Cell<u64>,
