@@ -52,7 +52,8 @@
 //! - `PERFMARK_DETAILS`: `on` adds each event's quantiles, the calls that the values leave out, and the lines that hot
 //!   lines execute in other functions, to the table; names of marks, separated by commas, do so for these
 //!   ([`Report::details`]). The default is `off`.
-//! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100.
+//! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100. As the three above, it applies
+//!   to dumps, too; `perfmark run` and `perfmark report` have options instead.
 //! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, from the
 //!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
 //! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced; if it comes before the first

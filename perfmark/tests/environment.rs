@@ -265,16 +265,20 @@ fn waits_while_dumped() {
     assert_eq!(ready, 1, "{}", std::io::Error::last_os_error());
 }
 
-/// Aborts as soon as a dump has all calls. Sends the signal for a dump first, unless it is 0.
+/// Aborts as soon as a dump has all calls, in JSON or in a table with details. Sends the signal for a dump first,
+/// unless it is 0.
 #[cfg(unix)]
 fn dumped(signal: i32) {
     let file = env::var_os("PERFMARK_OUTPUT").expect("set");
     if signal != 0 {
         kill(signal);
     }
+    let has_all = |report: &str| match env::var("PERFMARK_FORMAT").as_deref() {
+        Ok("json") => mark(&serde_json::from_str(report).expect("complete"), "two")["calls"] == 10,
+        _ => report.contains(" 10 calls\n"),
+    };
     loop {
-        let report = fs::read_to_string(&file).ok().map(|text| serde_json::from_str::<Value>(&text).expect("complete"));
-        if report.is_some_and(|report| mark(&report, "two")["calls"] == 10) {
+        if fs::read_to_string(&file).is_ok_and(|report| has_all(&report)) {
             std::process::abort();
         }
         std::thread::yield_now();
@@ -365,15 +369,20 @@ fn the_last_dump_is_left() {
     fs::create_dir(&folder).expect("a folder");
     let path = folder.join("report");
     let output = [("PERFMARK_OUTPUT", path.to_str().expect("UTF-8")), ("PERFMARK_FORMAT", "json")];
-    let interval = ("dumped by 0".to_owned(), ("PERFMARK_DUMP_INTERVAL", "0.001"));
+    let interval = ("PERFMARK_DUMP_INTERVAL", "0.001");
     let signal = (format!("dumped by {}", libc::SIGUSR2), ("PERFMARK_DUMP_SIGNAL", "USR2"));
-    for (name, variable) in [interval, signal].into_iter().take(if cfg!(feature = "signal") { 2 } else { 1 }) {
+    for (name, variable) in
+        [("dumped by 0".to_owned(), interval), signal].into_iter().take(if cfg!(feature = "signal") { 2 } else { 1 })
+    {
         let ended = scenario(&name, &[output[0], output[1], variable]);
         assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{}", ending(&ended));
         assert_eq!(text(&ended.stderr), "");
         assert_eq!(mark(&read(&path), "two")["calls"], 10);
         fs::remove_file(&path).expect("there");
     }
+    let details = [output[0], interval, ("PERFMARK_DETAILS", "on")];
+    assert_eq!(scenario("dumped by 0", &details).status.signal(), Some(libc::SIGABRT));
+    fs::remove_file(&path).expect("there");
     let printed = scenario("calls", &[("PERFMARK_DUMP_INTERVAL", "60")]);
     let printed = text(&printed.stderr);
     assert_eq!(printed.matches("PERFMARK_OUTPUT names no file; writing no dumps").count(), 1, "{printed}");

@@ -22,12 +22,12 @@ use crate::recording::collect;
 #[cfg(feature = "sampling")]
 use crate::recording::sample::Sampling;
 use crate::recording::start::{self, Process, is_forked_child, this_process};
-use crate::report::{Format, Report};
+use crate::report::Format;
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` also when the
 /// process receives a signal.
 ///
-/// The file is [replaced atomically](Report::write_to), so that a reader always sees one complete report. If the
+/// The file is [replaced atomically](crate::Report::write_to), so that a reader always sees one complete report. If the
 /// program is killed or aborts, the last dump has what it recorded. If it is killed during a dump, a file
 /// `….perfmark-….draft` is left. The next process that dumps into the directory removes it.
 ///
@@ -187,7 +187,7 @@ impl Dumps {
             }
             let mut snapshot = collect::snapshot();
             names.add_to(&mut snapshot);
-            let report = output_settings().with_sources(Report::new(&snapshot), self.format);
+            let report = output_settings().report(&snapshot, self.format);
             let error = report.write_in(&self.file, is_forked_child()).err();
             let skipping = |why| format!("{}: {why}; skipping dumps until writing succeeds", self.file.display());
             say_once(&mut reported, error.map(skipping));

@@ -182,7 +182,7 @@ fn write_report() {
     if is_silent {
         return;
     }
-    let report = output_settings().report(&snapshot);
+    let report = output_settings().report(&snapshot, output_settings().format);
     match &output_settings().output {
         Output::Stderr => print_report(STDERR, &after_the_program(&report.on(STDERR, output_settings().may_color))),
         Output::Stdout => print_report(STDOUT, &after_the_program(&report.on(STDOUT, output_settings().may_color))),

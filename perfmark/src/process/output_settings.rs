@@ -108,9 +108,9 @@ impl OutputSettings {
         Self { output, format, may_color, columns, top, lines, details, sources, dumps, reports_on_sigint, ..DEFAULT }
     }
 
-    /// The report that these settings describe, except for its destination.
-    pub(super) fn report<'a>(&self, snapshot: &'a Snapshot) -> Report<'a> {
-        let mut report = self.with_sources(Report::new(snapshot), self.format);
+    /// The report in that format that these settings describe, except for its destination.
+    pub(super) fn report<'a>(&self, snapshot: &'a Snapshot, format: Format) -> Report<'a> {
+        let mut report = self.with_sources(Report::new(snapshot).format(format), format);
         if let Some(columns) = self.columns {
             report = report.width(columns);
         }
@@ -126,18 +126,17 @@ impl OutputSettings {
         report
     }
 
-    /// The report in that format, with source text if the settings require it.
+    /// The report with source text, if the settings require it.
     #[cfg(feature = "json")]
-    pub(super) fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
-        let report = report.format(format);
+    fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
         if self.sources == Sources::Embed && format == Format::Json { report.embed_sources() } else { report }
     }
 
     /// Other formats have no embedded sources.
     #[cfg(not(feature = "json"))]
     #[allow(clippy::unused_self, reason = "as with the feature")]
-    pub(super) fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
-        report.format(format)
+    fn with_sources<'a>(&self, report: Report<'a>, _: Format) -> Report<'a> {
+        report
     }
 }
 

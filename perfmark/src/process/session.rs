@@ -8,7 +8,7 @@ use crate::platform::terminal::{STDERR, print_report, say};
 use crate::recording::collect;
 use crate::recording::mark::mark_settings;
 use crate::recording::{set_filter, start};
-use crate::report::{Format, Report};
+use crate::report::Format;
 use crate::settings::Filter;
 use crate::settings::recording::settings;
 use crate::snapshot::Snapshot;
@@ -69,7 +69,7 @@ impl Session {
         self
     }
 
-    /// Writes the report to a file, which is [replaced atomically](Report::write_to).
+    /// Writes the report to a file, which is [replaced atomically](crate::Report::write_to).
     pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
         self.output = Some(file.into());
         self
@@ -106,7 +106,7 @@ impl Drop for Session {
         }
         let Some(mut snapshot) = snapshot else { return };
         Names::default().add_to(&mut snapshot);
-        let report = output_settings().with_sources(Report::new(&snapshot), self.format);
+        let report = output_settings().report(&snapshot, self.format);
         let Some(file) = &self.output else {
             return print_report(STDERR, &format!("\n{}", report.on(STDERR, output_settings().may_color)));
         };
