@@ -98,7 +98,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // A forked child has a copy of its parent's session, and writes no report for it.
-        let writes_report = self.writes_report && settings().on && self.process.is_this();
+        let writes_report = self.writes_report && !settings().is_off && self.process.is_this();
         let snapshot = writes_report.then(|| self.snapshot());
         if let Some(filter) = &self.filter {
             // Settings that marks had before take no slot.

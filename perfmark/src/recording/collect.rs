@@ -139,7 +139,7 @@ type Entries = Vec<(EventId, Entry)>;
 fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Entries)>> {
     recorder::own_work(|| {
         start::start();
-        if settings().on { Ok((read(registry()?), events()?.all())) } else { Ok(Default::default()) }
+        if settings().is_off { Ok(Default::default()) } else { Ok((read(registry()?), events()?.all())) }
     })
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn start() {
     ONCE.call_once(|| {
         clock();
         let wrong = read_environment();
-        if !settings().on || cfg!(any(perfmark_off, all(target_family = "wasm", target_os = "unknown"))) {
+        if settings().is_off || cfg!(any(perfmark_off, all(target_family = "wasm", target_os = "unknown"))) {
             turn_off();
         }
         started();

@@ -22,8 +22,7 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
             _ if is_quoted => {}
             ('/', None) if !list[event..at].contains(':') => terms = Some((at, at)),
             ('/', Some((opening, _))) => terms = Some((opening, at)),
-            (',' | '+', Some((opening, closing)))
-                if opening == closing || !list[closing + 1..at].trim_end().chars().all(|c| MODIFIERS.contains(c)) => {}
+            (',' | '+', Some((opening, closing))) if opening == closing || !ends_event(&list[closing + 1..at]) => {}
             (',', _) => {
                 parts.push(&list[start..at]);
                 (start, event, terms) = (at + 1, at + 1, None);
@@ -34,6 +33,13 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
     }
     parts.push(&list[start..]);
     parts
+}
+
+/// Whether the text after the slash of terms ends an event: modifiers, and in `PERFMARK_SAMPLE` a period.
+fn ends_event(text: &str) -> bool {
+    let modifiers = text.trim_end().trim_end_matches(|c: char| c.is_ascii_digit());
+    let has_period = modifiers.len() < text.trim_end().len();
+    (!has_period || modifiers.ends_with(':')) && modifiers.chars().all(|c| MODIFIERS.contains(c))
 }
 
 /// Checks a list of events as `PERFMARK_EVENTS` takes it, for programs that set the variable for another program.
@@ -96,6 +102,8 @@ mod tests {
             &["mem:0x1000", "mem:0x1000/8", "mem:0x1000/8:rw:u", "cpu/cycles,name=a/"],
             &["uprobe/path=/usr/bin/true,offset=0x1130,retprobe/u", "uprobe/offset=1,path=/bin/true/", "cycles:u"],
             &["uprobe/path='/tmp/a, b/u,c',offset=0/", "time"],
+            &["mem:0x1000/8:w:101", "timestamps"],
+            &["cpu/event=0x3c,umask=1/u:1000003", "uprobe/path=/tmp/12,offset=1/:101", "stack=fp"],
             &["cpu//", "cpu//u", "time"],
             &["", "", "time", ""],
         ] {

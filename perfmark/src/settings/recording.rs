@@ -14,9 +14,9 @@ use super::filter::{Filter, FilterError};
 use super::sampling::{self, SampleSettings};
 
 /// What is recorded, and how.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RecordingSettings {
-    pub(crate) on: bool,
+    pub(crate) is_off: bool,
     /// The events of a bare `#[perfmark]`, if set. [`time` alone](Self::is_time_only) applies to all marks.
     pub(crate) events: Option<Vec<EventSpec>>,
     /// The filter in force at the start.
@@ -36,9 +36,10 @@ pub(crate) struct RecordingSettings {
 }
 
 /// How hardware counters are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReadMode {
     /// In user space or by read(2), whichever is cheaper on this machine.
+    #[default]
     Auto,
     /// In user space wherever the kernel allows it.
     User,
@@ -50,24 +51,6 @@ pub(crate) enum ReadMode {
 
 /// The events of a bare `#[perfmark]`.
 pub(crate) const DEFAULT_EVENTS: [&str; 3] = ["time", "cycles", "instructions"];
-
-impl Default for RecordingSettings {
-    fn default() -> Self {
-        let (filter, read) = (Filter::default(), ReadMode::Auto);
-        Self {
-            on: true,
-            events: None,
-            filter,
-            budget: None,
-            read,
-            has_call_graph: false,
-            #[cfg(feature = "sampling")]
-            sampling: None,
-            #[cfg(not(feature = "sampling"))]
-            cannot_sample: None,
-        }
-    }
-}
 
 static SETTINGS: OnceLock<RecordingSettings> = OnceLock::new();
 
@@ -108,8 +91,7 @@ impl RecordingSettings {
     }
 
     pub(crate) fn read(environment: &mut Environment<'_>) -> Self {
-        let default = Self::default();
-        let on = environment.parsed("PERFMARK", |value| choice(value, &[("on", true), ("off", false)]));
+        let is_off = environment.parsed("PERFMARK", |value| choice(value, &[("on", false), ("off", true)]));
         let events = environment.parsed("PERFMARK_EVENTS", events);
         let filter = environment.parsed("PERFMARK_FILTER", filter);
         let modes = [
@@ -136,7 +118,7 @@ impl RecordingSettings {
             environment.report(format!("PERFMARK_SAMPLE: {warning}"));
         }
         Self {
-            on: on.unwrap_or(default.on),
+            is_off: is_off.unwrap_or(false),
             events,
             filter: filter.unwrap_or_default(),
             budget: environment.parsed("PERFMARK_BUDGET", budget),
@@ -145,7 +127,7 @@ impl RecordingSettings {
             sampling,
             #[cfg(not(feature = "sampling"))]
             cannot_sample,
-            read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or(default.read),
+            read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or_default(),
         }
     }
 }
@@ -200,7 +182,7 @@ mod tests {
             ("PERFMARK_BUDGET", "0.5%"),
         ]);
         assert_eq!(wrong, [""; 0]);
-        assert!(!settings.on);
+        assert!(settings.is_off);
         let [faults, misses] = [Software::PageFaults.into(), Hardware::BranchMisses.into()].map(EventSpec::Counter);
         assert_eq!(settings.events, Some(vec![faults, EventSpec::Time, misses]));
         assert_eq!(settings.read, ReadMode::Syscall);

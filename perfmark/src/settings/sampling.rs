@@ -2,7 +2,7 @@
 
 use perfmark_rdpmc::Event;
 
-use super::EventSpec;
+use super::{EventSpec, event_list};
 use crate::text::exact;
 
 /// What is sampled.
@@ -90,7 +90,7 @@ pub(crate) fn parse(text: &str) -> Result<SampleSettings, String> {
     if text.trim().is_empty() {
         return Err(EXPECTED.into());
     }
-    for item in items(text) {
+    for item in event_list::split(text).into_iter().map(str::trim) {
         let expected = || if item == text { EXPECTED.into() } else { format!("`{item}`: {EXPECTED}") };
         match item.strip_prefix("stack=") {
             _ if item.is_empty() => return Err("an item is empty; remove a comma".into()),
@@ -170,16 +170,6 @@ impl SampledEvent {
     }
 }
 
-/// The parts between commas, except those between slashes: `cpu/event=0x3c,umask=1/:1000003`.
-fn items(text: &str) -> impl Iterator<Item = &str> {
-    let mut is_inside = false;
-    text.split(move |c| {
-        is_inside ^= c == '/';
-        c == ',' && !is_inside
-    })
-    .map(str::trim)
-}
-
 /// `99`, or an event and its period.
 fn event(text: &str, expected: impl Fn() -> String) -> Result<SampledEvent, String> {
     let positive = |number: &str| number.parse().ok().filter(|&number: &u64| number > 0);
@@ -236,7 +226,6 @@ mod tests {
         assert_eq!(parse("99,stack=off"), Ok(SampleSettings { stacks: Stacks::Off, ..one(None, Rate::DEFAULT) }));
         assert_eq!(parse("99, timestamps"), Ok(SampleSettings { timestamps: true, ..one(None, Rate::DEFAULT) }));
         assert_eq!(parse("stack=fp,99").map(|settings| settings.stacks), Ok(Stacks::FramePointers));
-        assert_eq!(items("cpu/event=1,umask=2/:7,99").collect::<Vec<_>>(), ["cpu/event=1,umask=2/:7", "99"]);
     }
 
     #[test]
