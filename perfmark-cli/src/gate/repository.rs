@@ -80,8 +80,8 @@ impl Repository {
         file.write_all(json.as_bytes()).map_err(failed)?;
         let file = utf8(file.path())?;
         // It prints that it overwrites a note, and has no option against that.
-        let mut add = Command::new("git");
-        add.arg("-C").arg(&self.root).args(["notes", NOTES, "add", "--force", "--file", file, &commit.hash]);
+        let mut add = git_in(&self.root);
+        add.args(["notes", NOTES, "add", "--force", "--file", file, &commit.hash]);
         let output = add.stdin(Stdio::null()).output().map_err(|error| format!("git notes add: {error}"))?;
         if output.status.success() {
             return Ok(());
@@ -104,7 +104,14 @@ const NOTES: &str = "--ref=perfmark";
 /// What git prints in that folder. It explains an error on stderr.
 fn git(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let failed = |why| format!("git {}: {why}", arguments.join(" "));
-    stdout_of(Command::new("git").arg("-C").arg(folder).args(arguments)).map_err(failed)
+    stdout_of(git_in(folder).args(arguments)).map_err(failed)
+}
+
+/// git in that folder. In a hook, a variable names the user's index, which `worktree add` would overwrite.
+fn git_in(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(folder).env_remove("GIT_INDEX_FILE");
+    git
 }
 
 /// A commit's files, removed when dropped.
@@ -116,7 +123,7 @@ pub(super) struct Checkout {
 impl Drop for Checkout {
     fn drop(&mut self) {
         // Removes the files, and what git knows about them. If this fails, the folder is nevertheless removed.
-        let mut remove = Command::new("git");
+        let mut remove = git_in(Path::new("."));
         remove.args(["worktree", "remove", "--force"]).arg(&self.path);
         _ = remove.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use perfmark::{Read, Snapshot, Unit};
@@ -12,6 +13,7 @@ use super::sample::{Folder, mark, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_dearer_function_fails_the_gate_against_a_commit", a_dearer_function_fails_the_gate),
+    ("a_gate_in_a_hook_of_git_leaves_the_index_alone", a_gate_in_a_hook_of_git_leaves_the_index_alone),
     ("a_base_without_the_program_or_marks_is_reported_and_not_compared", a_base_without_marks_is_not_compared),
     ("a_gate_with_nothing_to_judge_is_undecided_for_the_true_reason", a_gate_with_nothing_to_judge_is_undecided),
     ("a_gate_takes_empty_variables_as_unset", a_gate_takes_empty_variables_as_unset),
@@ -131,6 +133,19 @@ fn a_dearer_function_fails_the_gate() {
     let arguments = ["perfmark", "gate", "--base", "HEAD~1", "--fail-on", "page_faults:3%"];
     let output = repository.settings(command.args(arguments)).output().expect("started");
     assert_code(&output, 0);
+}
+
+fn a_gate_in_a_hook_of_git_leaves_the_index_alone() {
+    let repository = Repository::new("hook");
+    repository.set_report(&report(&[("parse", 900)]));
+    repository.git(&["add", "report.json"]);
+    // As git starts hooks.
+    for index in [PathBuf::from(".git/index"), repository.folder.0.join(".git/index")] {
+        let mut command = perfmark(&["gate", "--base", "HEAD", GATE[0], GATE[1]]);
+        repository.settings(&mut command).env("GIT_DIR", ".git").env("GIT_INDEX_FILE", index);
+        assert_code(&command.output().expect("started"), 0);
+        assert_eq!(repository.git(&["status", "--porcelain", "--untracked-files=no"]), "M  report.json\n");
+    }
 }
 
 fn a_base_without_marks_is_not_compared() {
