@@ -177,7 +177,9 @@ impl Counter {
         self.explained("ioctl(REFRESH)", why_not_refreshed(self.attr()), refreshed)
     }
 
-    /// Pauses the output of samples, or resumes it.
+    /// Pauses the output of the ring that its samples [go to](Self::set_output), or resumes it: all records of that
+    /// ring. An overwritten ring also resumes when its reader is dropped; use
+    /// [`Ring::pause_output`](crate::sample::Ring::pause_output) for one.
     ///
     /// # Errors
     ///
@@ -241,7 +243,7 @@ impl Counter {
     }
 }
 
-/// Starts all events that the calling thread opened for itself, those of other libraries included.
+/// Starts all events that the calling thread opened, for itself or another target, those of other libraries included.
 ///
 /// # Errors
 ///
@@ -250,7 +252,7 @@ pub fn enable_all_of_thread() -> Result<(), Error> {
     sys::enable_all_of_thread(true).map_err(|errno| prctl_refused("prctl(PR_TASK_PERF_EVENTS_ENABLE)", errno))
 }
 
-/// Stops all events that the calling thread opened, those of other libraries included.
+/// Stops all events that the calling thread opened, for itself or another target, those of other libraries included.
 ///
 /// # Errors
 ///

@@ -166,10 +166,7 @@ impl Counter {
     #[inline]
     #[must_use]
     pub fn read_user(&self) -> Option<Reading> {
-        match &self.other_kinds {
-            None => self.pmu_event.user_read().ok(),
-            Some(others) => others.user_read(&self.pmu_event).ok(),
-        }
+        self.user_reading().ok()
     }
 
     /// Begins a region. This costs less than a [`read`](Self::read) while the kernel does not change the counter's
@@ -304,8 +301,11 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// The reason, if it cannot.
+    /// The reason, if it cannot. This is unknown, and so an error, while the counter is stopped or in error state.
     pub fn user_reads(&self) -> Result<(), String> {
+        if !self.pmu_event.is_this_process() {
+            return Err(self.explain(Refusal::Forked).reason().into());
+        }
         let pmu_event = self
             .other_kinds
             .as_ref()
@@ -321,11 +321,15 @@ impl Counter {
             NoUserRead::NotAllowed => {
                 setting().unwrap_or_else(|| "the kernel does not allow user space to read it".into())
             }
-            NoUserRead::NoIndex => match setting() {
-                Some(setting) => setting,
+            NoUserRead::NoIndex => match (setting(), pmu_event.kernel_read()) {
+                (Some(setting), _) => setting,
+                (None, Err(refusal)) => self.explain(refusal).reason().into(),
+                (None, Ok(reading)) if pmu_event.is_stopped_at(reading.enabled) => {
+                    "it is stopped, so it has no counter now; start it first (Counter::enable)".into()
+                }
                 // Other events use the PMU now: it can be read when its turn comes.
-                None if pmu_event.kernel_read().is_ok_and(|reading| reading.running < reading.enabled) => return Ok(()),
-                None => "the kernel counts it, but assigns no counter that user space can read".into(),
+                (None, Ok(reading)) if reading.running < reading.enabled => return Ok(()),
+                (None, Ok(_)) => "the kernel counts it, but assigns no counter that user space can read".into(),
             },
             NoUserRead::NoTimes | NoUserRead::Busy => return Ok(()),
         })

@@ -94,8 +94,13 @@ impl EmulatedCounter {
         })?;
         let page = EmulatedPage::request(index.min(LOADS))
             .map_err(|(call, errno)| {
-                let why =
-                    exhausted(errno).unwrap_or("the page that the emulator counts in was refused; allow this call");
+                let why = exhausted(errno).unwrap_or(match errno {
+                    libc::EFBIG => {
+                        "files may not have the 4,096 bytes of the page that the emulator counts in; raise \
+                         RLIMIT_FSIZE (`ulimit -f`)"
+                    }
+                    _ => "the page that the emulator counts in was refused; allow this call",
+                });
                 Error::os(errno, call, event.to_string(), why)
             })?
             .ok_or_else(|| {

@@ -236,10 +236,12 @@
 //! check for all its events. Where a filter forbids `fcntl`, counters are read in user space only.
 //!
 //! A child made by `fork` has no counters and no rings: the parent's are closed there immediately, and reading them
-//! returns an error. A child made by a bare `clone(2)` or `vfork` must not use its parent's counters; rings return an
-//! error there as well. The same holds in the child for fork handlers (`pthread_atfork(3)`) registered by a library
-//! that was loaded before this crate. They run before this crate's own handler, and must not begin or end regions or
-//! call [`Counter::read_user`].
+//! returns an error. A child made by a bare `clone(2)` must not use its parent's counters; rings return an error there
+//! as well. A child that shares its parent's memory (`vfork`, or `CLONE_VM`) must use neither: its parent's rings are
+//! mapped there, and what it reads is missing in the parent.
+//!
+//! Fork handlers (`pthread_atfork(3)`) of a library that was loaded before this crate run in the child before this
+//! crate's own handler. They must not begin or end regions or call [`Counter::read_user`].
 
 #![deny(unsafe_code)]
 

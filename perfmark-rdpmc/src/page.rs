@@ -10,7 +10,9 @@ use crate::sys::{
 
 /// A counter's metadata page, which only the kernel writes: `struct perf_event_mmap_page`. Each method is one relaxed
 /// load. The values belong together if [`lock`](Self::lock) was even before the first load, and is the same
-/// after the last one.
+/// after the last one. So that the compiler keeps this order, put a `compiler_fence(Acquire)` after the first load of
+/// the lock and before the last one, and leave out the option `nomem` where `asm!` reads the hardware counter. The
+/// processor needs no fence, because the kernel writes the page on this thread's CPU.
 ///
 /// [`Counter::read_user`] runs this loop. The example `page` writes it out:
 ///

@@ -325,7 +325,7 @@ impl PmuEvent {
     #[cold]
     fn look_for_stop(&self, stop: &Stop, before: u64, enabled: u64) -> Result<(), Refusal> {
         let is_still_stopped = stop.is_stopped.get() && enabled == before;
-        let is_stopped = is_still_stopped || (0..STANDING).all(|_| self.enabled() == Some(enabled));
+        let is_stopped = is_still_stopped || self.is_stopped_at(enabled);
         stop.is_stopped.set(is_stopped);
         stop.has_looked.set(true);
         if is_stopped {
@@ -334,6 +334,11 @@ impl PmuEvent {
             return Err(Refusal::Stopped);
         }
         Ok(())
+    }
+
+    /// Whether it is stopped, with this enabled time, which then does not increase.
+    pub(crate) fn is_stopped_at(&self, enabled: u64) -> bool {
+        (0..STANDING).all(|_| self.enabled() == Some(enabled))
     }
 
     /// The enabled time now.

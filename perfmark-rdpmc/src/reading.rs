@@ -6,7 +6,7 @@ use crate::read::UserRead;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// Events counted since the counter was opened, while it was on the PMU.
+    /// Events counted since the counter was opened or last [reset](crate::Counter::reset), while it was on the PMU.
     pub value: u64,
     /// Nanoseconds for which the event was enabled.
     pub enabled: u64,

@@ -101,6 +101,11 @@ impl Rights {
         (self.cap_perfmon || self.cap_sys_admin) && !self.user_namespace
     }
 
+    /// Whether no limit on locked memory applies to it (`capable(CAP_IPC_LOCK)` in `perf_mmap`).
+    pub(crate) fn ipc_lock(&self) -> bool {
+        self.cap_ipc_lock && !self.user_namespace
+    }
+
     /// Describes the level.
     pub(crate) fn level(&self) -> String {
         match self.paranoid {

@@ -15,13 +15,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::{env, fs};
 
 use child::{SCENARIO, passes};
-use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Delta, Error, Event, Hardware, Machine, Software, Support};
+use perfmark_rdpmc::{
+    Access, Attr, Breakpoint, Counter, Delta, EmulatedCounter, Error, Event, Hardware, Machine, Software, Support,
+    disable_all_of_thread, enable_all_of_thread,
+};
 use support::trial;
 
 fn main() {
     match env::var(SCENARIO).as_deref() {
         Ok("descriptors") => return without_descriptors(),
         Ok("namespace") => return in_a_user_namespace(),
+        Ok("file size") => return without_files(),
         _ => {}
     }
     support::run(
@@ -29,11 +33,15 @@ fn main() {
             trial("a_file_that_cannot_be_read_is_reported_with_errno_not_as_an_unknown_name", unreadable),
             trial("without_descriptors_no_name_is_unknown", || passes("descriptors")),
             trial("root_of_a_user_namespace_learns_why_it_has_no_permission", || passes("namespace")),
+            trial("a_limit_on_file_sizes_that_stops_the_emulator_is_named", || passes("file size")),
             trial("a_breakpoint_that_was_changed_counts_and_names_the_new_address", changed_breakpoint),
             trial("a_breakpoint_that_cannot_be_changed_reports_the_reason", unchangeable_breakpoint),
             trial("an_event_that_would_count_nothing_is_not_opened", counting_nothing),
         ],
-        &[("user_reads_that_were_turned_off_name_the_callers_setting", turned_off)],
+        &[
+            ("user_reads_that_were_turned_off_name_the_callers_setting", turned_off),
+            ("user_reads_of_a_stopped_counter_are_unknown_because_it_is_stopped", stopped),
+        ],
     );
 }
 
@@ -144,6 +152,17 @@ fn in_a_user_namespace() {
     assert!(explained || filtered || error.is_unsupported(), "{error}");
 }
 
+fn without_files() {
+    let limit = libc::rlimit { rlim_cur: 4_095, rlim_max: 4_095 };
+    // SAFETY: a live limit.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    let error = EmulatedCounter::open(&Hardware::Instructions.into()).expect_err("no file of 4,096 bytes");
+    println!("{error}");
+    let explained = error.errno_name() == Some("EFBIG") && error.reason().contains("raise RLIMIT_FSIZE (`ulimit -f`)");
+    let is_unsupported = Counter::open(&Attr::new(Software::TaskClock)).is_err_and(|error| error.is_unsupported());
+    assert!(explained || is_unsupported, "{error}");
+}
+
 static FIRST: AtomicU64 = AtomicU64::new(0);
 static SECOND: AtomicU64 = AtomicU64::new(0);
 
@@ -206,4 +225,22 @@ fn turned_off() {
     let why = counter.user_reads().expect_err("turned off");
     assert!(why.contains("Attr::user_reads(false)"), "{why}");
     assert!(counter.read_user().is_none() && counter.read().is_ok());
+}
+
+fn stopped() {
+    let counter = Counter::open(&Attr::new(Hardware::Instructions).disabled(true)).expect("there is a PMU");
+    let assert_stopped = || {
+        let why = counter.user_reads().expect_err("stopped");
+        assert!(why.contains("it is stopped"), "{why}");
+    };
+    assert_stopped();
+    counter.enable().expect("allowed");
+    assert_eq!(counter.user_reads(), Ok(()));
+    counter.disable().expect("allowed");
+    assert_stopped();
+    counter.enable().expect("allowed");
+    disable_all_of_thread().expect("allowed");
+    assert_stopped();
+    enable_all_of_thread().expect("allowed");
+    assert_eq!(counter.user_reads(), Ok(()));
 }

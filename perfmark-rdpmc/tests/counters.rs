@@ -192,6 +192,7 @@ fn a_pinned_event_that_does_not_fit_says_so() {
         let error = counter.read().expect_err("in error state").to_string();
         let expected = "the event is in error state: it was pinned and did not fit the PMU";
         assert!(error.contains(expected) && error.ends_with("enable this one again"), "{error}");
+        assert!(counter.user_reads().is_err_and(|why| why.contains(expected)));
     }
     // As the error says.
     drop(fitting);

@@ -303,6 +303,31 @@ fn a_value_that_is_too_large_is_refused_with_the_fields_width() {
     assert!(message.contains("is not a number"), "{message}");
 }
 
+/// The memory controllers of a server, for example.
+#[test]
+fn an_event_of_several_pmus_outside_the_cores_requires_the_pmu() {
+    let root = std::env::temp_dir().join(format!("perfmark-machines-{}", std::process::id()));
+    for number in 0..3 {
+        let pmu = root.join(format!("sys/bus/event_source/devices/uncore_imc_{number}"));
+        for (file, text) in [("type", (20 + number).to_string()), ("events/all_reads", "event=0x4".into())] {
+            fs::create_dir_all(pmu.join(file).parent().expect("a directory")).expect("writable");
+            fs::write(pmu.join(file), text).expect("writable");
+        }
+        fs::create_dir_all(pmu.join("format")).expect("writable");
+        fs::write(pmu.join("format/event"), "config:0-7").expect("writable");
+        let machine = Machine::at(&root);
+        if number == 0 {
+            assert_eq!(numbers(&machine, "all-reads"), [(20, 4, 0)], "the only one");
+        } else {
+            let message = refusal(&machine, "all-reads");
+            assert!(message.contains(&format!("{} PMUs list it", number + 1)), "{message}");
+            assert!(message.contains("as in uncore_imc_0/all_reads/ or uncore_imc_1/all_reads/"), "{message}");
+            assert_eq!(numbers(&machine, "uncore_imc_1/all_reads/"), [(21, 4, 0)]);
+        }
+    }
+    fs::remove_dir_all(root).expect("writable");
+}
+
 #[test]
 fn an_unknown_name_gets_suggestions_from_the_machine() {
     let machine = machine("skylake-server");

@@ -55,6 +55,9 @@ fn main() {
             trial("the_newest_records_of_an_overwritten_ring_are_read_first", || {
                 faults::the_newest_records_of_an_overwritten_ring_are_read_first();
             }),
+            trial("a_reader_of_an_overwritten_ring_keeps_its_pause", || {
+                faults::a_reader_of_an_overwritten_ring_keeps_its_pause();
+            }),
             trial("samples_contain_what_was_requested", || passes("contents")),
             trial("members_of_a_group_that_sample_write_to_the_ring", || {
                 faults::members_of_a_group_that_sample_write_to_the_ring();

@@ -219,18 +219,27 @@ fn locked_memory_is_computed_from_its_two_limits() {
     let files = [
         ("proc/self/limits", limits),
         ("proc/sys/kernel/perf_event_mlock_kb", "516\n"),
-        ("sys/devices/system/cpu/online", "0-1\n"),
+        ("sys/devices/system/cpu/online", "0-1,4\n"),
         (PARANOID, "2\n"),
         (STATUS, NOBODY),
     ];
     let mut support = described("limits", &files);
     assert_eq!(support.locked_memory.rlimit_memlock, Some(8 << 20));
     support.locked_memory.page_bytes = Some(4096);
-    assert_eq!(support.locked_memory.counters(), Some(2 * 129 + 2048));
+    assert_eq!(support.locked_memory.counters(), Some(3 * 129 + 2048));
     (support.locked_memory.perf_event_mlock_kb, support.locked_memory.rlimit_memlock) = (Some(0), Some(4096));
     assert!(finding(&support, "locked memory").remedy.expect("remedy").contains("ulimit -l"));
     every_obstacle_has_its_remedy(&support);
-    assert!(described("root", &[(PARANOID, "2\n"), (STATUS, ROOT)]).locked_memory.exempt);
+    let rootless = ("proc/self/uid_map", "0 1000 1\n");
+    for (name, files, why) in [
+        ("root", &[(PARANOID, "2\n"), (STATUS, ROOT)][..], "CAP_IPC_LOCK"),
+        ("rootless-lock", &[(PARANOID, "-1\n"), (STATUS, ROOT), rootless], "kernel.perf_event_paranoid below 0"),
+        ("nobody-lock", &[(PARANOID, "-1\n"), (STATUS, NOBODY)], "kernel.perf_event_paranoid below 0"),
+    ] {
+        let support = described(name, files);
+        let text = finding(&support, "locked memory").text;
+        assert!(support.locked_memory.exempt && text.ends_with(&format!("({why})")), "{name}: {text}");
+    }
 }
 
 #[test]

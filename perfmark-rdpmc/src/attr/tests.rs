@@ -133,13 +133,23 @@ fn events_that_would_count_nothing_are_refused_with_the_reason() {
         assert!(message.starts_with(&format!("{}:u: it happens in kernel mode only", event.name())), "{message}");
         assert!(Attr::new(event).kernel(true).encode(&Machine::fixture("zen")).is_ok());
     }
-    for text in ["1:3", "software/config=3/", "sched:sched_switch", "2:316", "kprobe/func=vfs_read/"] {
+    for text in
+        ["1:3", "software/config=3/", "sched:sched_switch", "2:316", "tracepoint/config=316/", "kprobe/func=vfs_read/"]
+    {
         assert!(refusal(&attr(text), "alder-lake").contains("in kernel mode only"), "{text}");
         assert!(attr(text).kernel(true).encode(&Machine::fixture("alder-lake")).is_ok(), "{text}");
     }
-    for text in ["syscalls:sys_enter_read", "probe_true:main", "uprobe/path=/bin/true,offset=0x1130/"] {
+    for text in [
+        "syscalls:sys_enter_read",
+        "2:716",
+        "tracepoint/config=716/",
+        "probe_true:main",
+        "2:2000",
+        "uprobe/path=/bin/true,offset=0x1130/",
+    ] {
         assert!(attr(text).encode(&Machine::fixture("alder-lake")).is_ok(), "{text} is reached in user mode");
     }
+    assert!(attr("2:316").encode(&Machine::fixture("zen")).is_ok(), "without tracefs, it may be a system call");
     assert!(refusal(&Attr::new(Hardware::Cycles).exclude_user(true), "zen").contains("every mode is excluded"));
     assert!(
         refusal(&Attr::new(Hardware::Cycles).exclude_host(true).exclude_guest(true), "zen")

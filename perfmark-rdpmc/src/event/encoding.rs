@@ -76,11 +76,7 @@ impl Encoding {
             scale: None,
             unit: None,
             counted_by: if is_core { CountedBy::Core } else { CountedBy::Kernel },
-            kernel_only: match kind {
-                TYPE_SOFTWARE => super::Software::is_kernel_only(config),
-                TYPE_TRACEPOINT => true,
-                _ => false,
-            },
+            kernel_only: kind == TYPE_SOFTWARE && super::Software::is_kernel_only(config),
             text: None,
         }
     }

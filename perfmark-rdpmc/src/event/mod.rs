@@ -23,8 +23,8 @@ mod list;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::str::FromStr;
+use std::{fmt, iter};
 
 pub use breakpoint::{Access, Breakpoint};
 pub use cache::{Cache, CacheEvent, CacheOp, CacheResult};
@@ -40,6 +40,7 @@ pub(crate) use tracepoint::are_readable as tracepoints_are_readable;
 
 use crate::error::Error;
 use crate::machine::Machine;
+use crate::sys::{COUNT_SW_CPU_CLOCK, COUNT_SW_TASK_CLOCK, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_SOFTWARE};
 
 /// An event that the processor or the kernel counts, in perf's notation.
 ///
@@ -59,7 +60,8 @@ use crate::machine::Machine;
 /// Modifiers ([`Modifier`]) may follow, as in `cycles:uk` and `cpu/event=0xc2/u`. Without modifiers only user mode is
 /// counted, while perf counts all modes: a name then means the same whatever the user's permissions. In generic names
 /// an underscore may replace a hyphen, so that a name can be a Rust identifier: `branch_misses`. A field that is given
-/// with a listed event replaces the value from the list; perf combines their bits.
+/// with a listed event replaces the value from the list; perf combines their bits. If several PMUs outside the cores
+/// list an event, its PMU must be given.
 ///
 /// ```
 /// use perfmark_rdpmc::{Event, Hardware};
@@ -146,7 +148,30 @@ impl Event {
     /// Whether its values are nanoseconds.
     #[must_use]
     pub fn is_time(&self) -> bool {
-        matches!(self.kind, Kind::Software(Software::CpuClock | Software::TaskClock))
+        matches!(self.generic(), Some((TYPE_SOFTWARE, COUNT_SW_CPU_CLOCK | COUNT_SW_TASK_CLOCK)))
+    }
+
+    /// The kernel's type and number of the generic event that it is, however it is written: `1:0` and
+    /// `software/config=0/` are `cpu-clock`.
+    pub(crate) fn generic(&self) -> Option<(u32, u64)> {
+        /// A generic hardware event's number. The other half of its config is the type of a PMU.
+        const NUMBER: u64 = 0xffff_ffff;
+        match &self.kind {
+            Kind::Numbered { kind: kind @ (TYPE_HARDWARE | TYPE_HW_CACHE), config } => Some((*kind, config & NUMBER)),
+            Kind::Numbered { kind: TYPE_SOFTWARE, config } => Some((TYPE_SOFTWARE, *config)),
+            Kind::Pmu { pmu, terms } if pmu == "software" => {
+                match terms.iter().find(|term| term.name == "config").map(Term::value) {
+                    None => Some((TYPE_SOFTWARE, 0)),
+                    Some(Some(Value::Number(config))) => Some((TYPE_SOFTWARE, *config)),
+                    Some(_) => None,
+                }
+            }
+            Kind::Pmu { pmu, terms } => {
+                let names = terms.iter().filter(|term| term.value.is_none()).map(Term::name);
+                generic_number(&iter::once(pmu.as_str()).chain(names).find_map(parse::generic)?)
+            }
+            kind => generic_number(kind),
+        }
     }
 
     /// Its encodings on `machine`, at least one. If the machine has several kinds of core and the event does not name
@@ -174,6 +199,16 @@ impl Event {
     /// The same event with other modifiers, for display.
     pub(crate) fn shown_with(&self, modifiers: Modifiers) -> impl fmt::Display + '_ {
         Shown { kind: &self.kind, modifiers }
+    }
+}
+
+/// The kernel's type and number of an event of a generic name.
+fn generic_number(kind: &Kind) -> Option<(u32, u64)> {
+    match kind {
+        Kind::Hardware(event) => Some((TYPE_HARDWARE, *event as u64)),
+        Kind::Software(event) => Some((TYPE_SOFTWARE, *event as u64)),
+        Kind::Cache(event) => Some((TYPE_HW_CACHE, event.config())),
+        _ => None,
     }
 }
 

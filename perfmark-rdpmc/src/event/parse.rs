@@ -63,6 +63,12 @@ fn on_pmu(pmu: &str, rest: &str) -> Result<(Kind, Modifiers), String> {
     };
     name("a PMU", pmu)?;
     let letters = letters.strip_prefix(':').unwrap_or(letters);
+    let ends_in_path = terms.rsplit(',').next().is_some_and(|term| term.starts_with("path="));
+    let ends_in_quotes = terms.matches('\'').count() % 2 == 1;
+    if (ends_in_path || ends_in_quotes) && !letters.is_empty() && !Modifiers::are_letters(letters) {
+        // The last slash is one of a path's.
+        return Err("the second / is missing, as in uprobe/path=/bin/true,offset=0x1130/".into());
+    }
     let modifiers = modifiers(Some(letters).filter(|letters| !letters.is_empty()))?;
     let terms = Term::parse_list(terms)?;
     if let Some(kind) = generic(pmu).filter(|_| terms.is_empty()) {
@@ -78,7 +84,8 @@ fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
     }
     let parts: Vec<&str> = text.split(':').collect();
     let head = parts[0];
-    let (kind, letters) = if head.starts_with(|first: char| first.is_ascii_digit()) {
+    // Names of tracepoints and of their systems may begin with a digit.
+    let (kind, letters) = if starts_with_digit(head) && parts[..parts.len().min(2)].iter().any(|part| is_number(part)) {
         numbered(&parts)?
     } else if let Some(kind) = generic(head).map_or_else(|| raw(head), |kind| Ok(Some(kind)))? {
         (kind, &parts[1..])
@@ -86,8 +93,8 @@ fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
         name("an event", head)?;
         (Kind::Named(head.into()), &parts[1..])
     } else {
-        name("a tracepoint's system", head)?;
-        name("a tracepoint", parts[1])?;
+        tracepoint_name("a tracepoint's system", head)?;
+        tracepoint_name("a tracepoint", parts[1])?;
         if Modifiers::are_letters(parts[1]) {
             return Err(format!("{:?} is a list of modifiers, and an event may have only one", parts[1]));
         }
@@ -98,6 +105,16 @@ fn plain(text: &str) -> Result<(Kind, Modifiers), String> {
         [letters] => Ok((kind, modifiers(Some(letters))?)),
         _ => Err("there is more than one list of modifiers".into()),
     }
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Whether the text is a number, and not a name; it may be too large, or a hexadecimal one with a wrong digit.
+fn is_number(text: &str) -> bool {
+    let are_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    are_digits || text.starts_with("0x") || number(text).is_ok()
 }
 
 fn numbered<'a, 'b>(parts: &'b [&'a str]) -> Result<(Kind, &'b [&'a str]), String> {
@@ -135,6 +152,12 @@ fn modifiers(letters: Option<&str>) -> Result<Modifiers, String> {
         Some("") => Err("modifiers are missing after the :".into()),
         Some(letters) => Modifiers::parse(letters),
     }
+}
+
+/// Checks a name that may begin with a digit: `9p`, `802154_drv_start`.
+fn tracepoint_name(what: &str, text: &str) -> Result<(), String> {
+    let rest = text.trim_start_matches(|first: char| first.is_ascii_digit());
+    name(what, if rest.is_empty() { text } else { rest })
 }
 
 /// Checks that the text is well-formed as a name, so that it can be looked up.

@@ -13,7 +13,8 @@ use super::{parse, probe, terms, tracepoint};
 use crate::error::Error;
 use crate::machine::{DEVICES, Machine, Unreadable};
 use crate::sys::{
-    TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, config_on_pmu, pmu_of_config,
+    TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT, config_on_pmu,
+    pmu_of_config,
 };
 
 /// The event's encodings on `machine`. `subject` names the event in errors.
@@ -102,6 +103,7 @@ fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failu
         // The kernel's own, on every machine.
         return Ok(encoding);
     }
+    encoding.kernel_only = kind == TYPE_TRACEPOINT && tracepoint::is_kernel_only(machine, config);
     let is_of = |pmu: &Pmu<'_>| match kind {
         TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == pmu_of_config(config),
         _ => pmu.kind == kind,
@@ -125,7 +127,9 @@ fn on_pmus(machine: &Machine, name: &str, terms: &[Term]) -> Result<Vec<Encoding
     if let Some(pmu) = Pmu::find(machine, name)? {
         let encoding =
             if probe::is_probe(name) { probe::encode(&pmu, terms) } else { terms::encode(&pmu, terms, several) };
-        return Ok(vec![encoding?]);
+        let mut encoding = encoding?;
+        encoding.kernel_only |= pmu.kind == TYPE_TRACEPOINT && tracepoint::is_kernel_only(machine, encoding.config);
+        return Ok(vec![encoding]);
     }
     let mut alike: Vec<&Pmu<'_>> = cores.iter().filter(|pmu| pmu.name().starts_with(name)).collect();
     let mut terms = terms.to_vec();
@@ -164,30 +168,42 @@ fn no_pmu(machine: &Machine, name: &str) -> Result<Failure, Unreadable> {
     Ok(format!("there is no PMU {name}{}; available: {}", did_you_mean(&near), all.join(", ")).into())
 }
 
-/// An event that a PMU lists by that name: on all core PMUs that list it, otherwise on the first of the other PMUs.
+/// An event that a PMU lists by that name: on all core PMUs that list it, otherwise on the only other one that does.
 fn named(machine: &Machine, name: &str) -> Result<Vec<Encoding>, Failure> {
     let cores = core_pmus(machine)?;
     let several = cores.len() > 1;
-    let encode = |pmu: &Pmu<'_>| -> Result<Option<Encoding>, Failure> {
-        let same = |event: &String| event.replace('_', "-") == name.replace('_', "-");
+    let listed = |pmu: &Pmu<'_>| -> Result<Option<String>, Failure> {
+        let same = |event: &&String| event.replace('_', "-") == name.replace('_', "-");
         let events = pmu.events()?;
-        let Some(event) =
-            events.iter().find(|event| *event == name).or_else(|| events.iter().find(|event| same(event)))
-        else {
-            return Ok(None);
-        };
-        terms::encode(pmu, &[Term { name: event.clone(), value: None }], several).map(Some)
+        Ok(events.iter().find(|event| *event == name).or_else(|| events.iter().find(same)).cloned())
     };
-    let on_cores: Vec<Encoding> = cores.iter().filter_map(|pmu| encode(pmu).transpose()).collect::<Result<_, _>>()?;
+    let encode = |pmu: &Pmu<'_>, event: &str| terms::encode(pmu, &[Term { name: event.into(), value: None }], several);
+    let mut on_cores = Vec::new();
+    for pmu in &cores {
+        if let Some(event) = listed(pmu)? {
+            on_cores.push(encode(pmu, &event)?);
+        }
+    }
     if !on_cores.is_empty() {
         return Ok(on_cores);
     }
+    let mut others = Vec::new();
     for pmu in valid_pmus(machine)? {
-        if let Some(encoding) = encode(&pmu)? {
-            return Ok(vec![encoding]);
+        if let Some(event) = listed(&pmu)? {
+            others.push((pmu, event));
         }
     }
-    Err(unknown(machine, name)?)
+    match &others[..] {
+        [] => Err(unknown(machine, name)?),
+        [(pmu, event)] => Ok(vec![encode(pmu, event)?]),
+        [(first, event), (second, other), ..] => Err(format!(
+            "{} PMUs list it, and each counts a part; name one of them, as in {}/{event}/ or {}/{other}/",
+            others.len(),
+            first.name(),
+            second.name()
+        )
+        .into()),
+    }
 }
 
 /// The error for an unknown name, with similar generic names and events of this machine.

@@ -48,6 +48,10 @@ const WRITTEN: &[(&str, &str)] = &[
     ("topdown_retiring:u", "topdown_retiring:u"),
     ("sched:sched_switch", "sched:sched_switch"),
     ("sched:sched_switch:k", "sched:sched_switch:k"),
+    ("9p:9p_client_req", "9p:9p_client_req"),
+    ("9p:9p_client_req:k", "9p:9p_client_req:k"),
+    ("mac802154:802154_drv_start:u", "mac802154:802154_drv_start:u"),
+    ("0o17:010", "15:0xa"),
     ("my-system:event.1:ku", "my-system:event.1:uk"),
     ("mem:0x1000", "mem:0x1000:rw"),
     ("mem:4096/8:w", "mem:0x1000/8:w"),
@@ -90,6 +94,13 @@ fn an_invalid_text_is_refused_with_the_reason() {
         ("r12345678901234567", "more than 64 bits"),
         ("12", "a number alone is not an event"),
         ("1:x", "the config: \"x\" is not a number"),
+        ("0xg:1", "the type: \"0xg\" is not a number"),
+        ("12a:1", "the type: \"12a\" is not a number"),
+        ("99999999999999999999:1", "more than 64 bits"),
+        ("9p", "the name of an event must begin with a letter, and \"9p\" does not"),
+        ("9p:9p_client_req:u:k", "more than one list of modifiers"),
+        ("9p:", "the name of a tracepoint must begin with a letter"),
+        ("sched:12", "the name of a tracepoint must begin with a letter, and \"12\" does not"),
         ("4294967296:1", "more than 32 bits"),
         ("cycles:", "modifiers are missing"),
         ("cycles:uu", "the modifier u is given twice"),
@@ -105,6 +116,10 @@ fn an_invalid_text_is_refused_with_the_reason() {
         ("mem:0x10:rr", "is not one of r, w, rw, x"),
         ("mem:0x10:r:u:u", "too many parts"),
         ("cpu/event=1", "the second / is missing"),
+        ("uprobe/path=/lib/x.so,offset=0x20", "the second / is missing, as in uprobe/path="),
+        ("uprobe/offset=0x20,path=/lib/x.so", "the second / is missing, as in uprobe/path="),
+        ("uprobe/path='/tmp/a, b',offset=0x20", "the second / is missing, as in uprobe/path="),
+        ("uprobe/path=/lib/x.so,offset=0x20/x", "there is no modifier 'x'"),
         ("/event=1/", "the name of a PMU must begin with a letter"),
         ("uncore_imc_*/event=1/", "is a pattern for several"),
         ("cpu/event=1,/", "a term is missing"),
@@ -151,6 +166,12 @@ fn an_event_knows_whether_it_is_hardware_or_time() {
     assert!(parse("cpu/event=1/").is_hardware() && parse("LLC-loads").is_hardware() && parse("r1").is_hardware());
     assert!(!parse("page-faults").is_hardware() && !parse("msr/tsc/").is_hardware() && !parse("1:2").is_hardware());
     assert!(parse("task-clock:u").is_time() && !parse("cycles").is_time());
+    for text in ["1:0", "1:1:u", "software/config=1/", "software/config=0,name=mine/u", "software//"] {
+        assert!(parse(text).is_time(), "{text}");
+    }
+    for text in ["1:2", "1:0x100000000", "0:1", "software/config=2/", "cpu/config=1/"] {
+        assert!(!parse(text).is_time(), "{text}");
+    }
     assert_eq!(parse("cpu/event=1,name=mine/").label(), Some("mine"));
     assert_eq!(parse("cycles:uk").modifiers(), [Modifier::Kernel, Modifier::User].into_iter().collect());
 }

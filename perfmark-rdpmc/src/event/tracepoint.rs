@@ -59,22 +59,42 @@ pub(super) fn encode(
     Err(unknown(machine, &format!("{mount}/events"), system, name).map_err(explain)?.explain(subject()))
 }
 
+/// Whether the tracepoint with that number never counts if only user mode is counted. False if tracefs does not tell.
+pub(super) fn is_kernel_only(machine: &Machine, number: u64) -> bool {
+    let has_systems = |mount: &str| machine.names(&format!("{mount}/events")).is_ok_and(|systems| !systems.is_empty());
+    let Some(mount) = MOUNTS.into_iter().find(|mount| has_systems(mount)) else { return false };
+    let counts_in_user_mode = || -> Result<bool, Unreadable> {
+        let calls = machine.names(&format!("{mount}/events/syscalls"))?;
+        let calls = calls.into_iter().map(|name| format!("syscalls/{name}"));
+        for tracepoint in calls.chain(uprobes(machine, mount)?) {
+            let id = machine.read(format!("{mount}/events/{tracepoint}/id"))?;
+            if id.is_some_and(|id| id == number.to_string()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    counts_in_user_mode().is_ok_and(|counts| !counts)
+}
+
 /// Whether it counts if only user mode is counted. This depends on the mode in the registers that the tracepoint
 /// receives. It is user mode for system calls (`perf_syscall_enter` in `kernel/trace/trace_syscalls.c`, linux 6.12) and
 /// for uprobes created in tracefs, and kernel mode for all others.
 fn counts_in_user_mode(machine: &Machine, mount: &str, system: &str, name: &str) -> Result<bool, Unreadable> {
-    if system == "syscalls" {
-        return Ok(true);
-    }
+    Ok(system == "syscalls" || uprobes(machine, mount)?.contains(&format!("{system}/{name}")))
+}
+
+/// The uprobes that were created in tracefs: `system/name`.
+fn uprobes(machine: &Machine, mount: &str) -> Result<Vec<String>, Unreadable> {
     let uprobes = match machine.read(format!("{mount}/uprobe_events")) {
         // Only root can read it, and only root can use the uprobes in it, even where everyone can read tracepoint
         // numbers (linux before 5.16).
         Err(file) if file.errno == libc::EACCES => None,
         uprobes => uprobes?,
     };
-    let uprobes = uprobes.unwrap_or_default();
-    let own = format!(":{system}/{name} ");
-    Ok(uprobes.lines().any(|line| line.contains(&own)))
+    // `p:probe_true/main /bin/true:0x1130`
+    let name = |line: &str| Some(line.split_once(':')?.1.split(' ').next()?.to_owned());
+    Ok(uprobes.unwrap_or_default().lines().filter_map(name).collect())
 }
 
 fn unknown(machine: &Machine, events: &str, system: &str, name: &str) -> Result<Failure, Unreadable> {

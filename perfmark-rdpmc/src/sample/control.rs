@@ -1,5 +1,7 @@
 //! Starts, stops and changes what is sampled.
 
+use std::sync::atomic::Ordering::SeqCst;
+
 use super::ring::Ring;
 use super::sampler::Sampler;
 use crate::control::{self, REFRESH_WITHOUT_SAMPLES};
@@ -7,9 +9,7 @@ use crate::error::Error;
 use crate::machine::Machine;
 use crate::pmu_event::Refusal;
 use crate::source::Source;
-use crate::sys::{
-    IOC_DISABLE, IOC_ENABLE, IOC_MODIFY_ATTRIBUTES, IOC_PAUSE_OUTPUT, IOC_PERIOD, IOC_REFRESH, IOC_RESET,
-};
+use crate::sys::{IOC_DISABLE, IOC_ENABLE, IOC_MODIFY_ATTRIBUTES, IOC_PERIOD, IOC_REFRESH, IOC_RESET};
 
 impl Ring {
     /// Starts all events of the ring: after [`disable`](Self::disable), or if they were opened
@@ -109,13 +109,14 @@ impl Ring {
     }
 
     /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
+    /// An [overwritten](super::Sampler::overwrite) ring that is being read stays paused until its reader is dropped.
     ///
     /// # Errors
     ///
     /// As [`enable`](Self::enable).
     pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
-        let paused = self.sources[0].ioctl(IOC_PAUSE_OUTPUT, pause.into());
-        paused.map_err(|refusal| refusal.explain("ioctl(PAUSE_OUTPUT)", self.name()))
+        self.is_paused.store(pause, SeqCst);
+        self.update_pause().map_err(|refusal| refusal.explain("ioctl(PAUSE_OUTPUT)", self.name()))
     }
 
     /// Samples only what passes a filter: on a tracepoint's fields (`count > 10`), or on addresses for a PMU that

@@ -1,6 +1,7 @@
 //! Clocks, the actions on traces, and the periods that are chosen where none is given.
 
-use crate::event::{Event, Hardware, Kind};
+use crate::event::{Event, Hardware};
+use crate::sys::{TYPE_HARDWARE, TYPE_HW_CACHE};
 
 /// The clock of the times in records (`clock_gettime(2)`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,14 +53,15 @@ const MILLION: u64 = 1_000_003;
 /// For events that are rarer than cycles.
 const TEN_THOUSAND: u64 = 10_007;
 
+/// The events that are as frequent as cycles.
+const FREQUENT: [Hardware; 4] = [Hardware::Cycles, Hardware::Instructions, Hardware::RefCycles, Hardware::BusCycles];
+
 /// The period if none is given: primes, so that samples do not keep in step with a program's loops; 1 for events that
 /// each matter.
 pub(super) fn default_period(event: &Event) -> u64 {
-    match event.kind() {
-        Kind::Hardware(Hardware::Cycles | Hardware::Instructions | Hardware::RefCycles | Hardware::BusCycles) => {
-            MILLION
-        }
-        Kind::Hardware(_) | Kind::Cache(_) => TEN_THOUSAND,
+    match event.generic() {
+        Some((TYPE_HARDWARE, id)) if FREQUENT.iter().any(|&event| event as u64 == id) => MILLION,
+        Some((TYPE_HARDWARE | TYPE_HW_CACHE, _)) => TEN_THOUSAND,
         _ if event.is_time() || event.is_hardware() => MILLION,
         _ => 1,
     }
@@ -78,5 +80,27 @@ mod tests {
         assert_eq!(default_period(&Software::TaskClock.into()), MILLION);
         assert_eq!(default_period(&Software::PageFaults.into()), 1);
         assert_eq!(default_period(&Hardware::CacheMisses.into()), TEN_THOUSAND);
+    }
+
+    #[test]
+    fn the_period_of_an_event_does_not_depend_on_how_it_is_written() {
+        for (text, period) in [
+            ("0:0", MILLION),
+            ("0:5", TEN_THOUSAND),
+            ("0:0x400000005", TEN_THOUSAND),
+            ("3:0", TEN_THOUSAND),
+            ("4:5", MILLION),
+            ("1:1", MILLION),
+            ("1:2", 1),
+            ("software/config=0/", MILLION),
+            ("software/config=2/", 1),
+            ("cpu/cycles/", MILLION),
+            ("cpu/branch-misses/", TEN_THOUSAND),
+            ("cache-misses/threshold=2/", TEN_THOUSAND),
+            ("cpu/event=0xc5/", MILLION),
+        ] {
+            let event: Event = text.parse().unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(default_period(&event), period, "{text}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads a ring, and waits for records.
 
 use std::io::PipeReader;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{MutexGuard, TryLockError};
 use std::time::Duration;
@@ -10,10 +10,11 @@ use super::record::{Aux, Record};
 use super::ring::Ring;
 use crate::error::Error;
 use crate::pmu_event::Refusal;
-use crate::sys::{self, IOC_PAUSE_OUTPUT, Polled};
+use crate::sys::{self, Polled};
 
 /// Reads the records that are in a ring at the moment, the oldest first; or the newest first, if the ring is
-/// [overwritten](super::Sampler::overwrite). Each record that was read makes room for new ones.
+/// [overwritten](super::Sampler::overwrite). Each record that was read makes room for new ones. An overwritten ring
+/// keeps its records instead, and gets no new ones until the reader is dropped.
 #[derive(Debug)]
 pub struct Reader<'a> {
     ring: &'a Ring,
@@ -63,7 +64,8 @@ impl Ring {
             }
         };
         if self.is_overwritten {
-            self.sources[0].ioctl(IOC_PAUSE_OUTPUT, 1).map_err(refuse)?;
+            self.is_read.store(true, SeqCst);
+            self.update_pause().map_err(refuse)?;
         }
         let head = page.data_head.load(Acquire);
         let (position, end) = if self.is_overwritten {
@@ -152,13 +154,14 @@ fn copied(data: &[AtomicU8], from: u64, size: usize) -> Vec<u8> {
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
         if self.ring.is_overwritten {
+            self.ring.is_read.store(false, SeqCst);
             // In a forked child it fails, and the parent's ring goes on.
-            _ = self.ring.sources[0].ioctl(IOC_PAUSE_OUTPUT, 0);
+            _ = self.ring.update_pause();
         }
     }
 }
 
-/// A ring that [`wait`] found ready, or that has ended.
+/// A ring that [`wait`] found ready, that has ended, or whose event is in error state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ready {
@@ -168,13 +171,18 @@ pub struct Ready {
     /// [`wakeup_watermark`](super::Sampler::wakeup_watermark) requested (`POLL_IN`). The next wait does not report them
     /// again.
     pub is_ready: bool,
-    /// Whether no more records will come, because its thread has ended (`POLL_HUP`), or because the kernel cannot count
-    /// the event. Each further wait reports it again.
+    /// Whether no more records will come, because its thread has ended (`POLL_HUP`). Each further wait reports it
+    /// again, at once.
     pub has_ended: bool,
+    /// Whether the event is in error state: the kernel cannot count it, as a pinned one for which there is no counter.
+    /// Each further wait reports it again, at once. Linux reports it from 6.15 on (`POLL_ERR`).
+    pub has_error: bool,
 }
 
-/// Waits until one of the rings is ready, or until its thread has ended, or for `timeout`; without one, without a
-/// limit. Returns these rings; none also if a signal arrived first.
+/// Waits until one of the rings is ready, its thread has ended or its event is in error state, at most for `timeout`;
+/// without one, without a limit. Returns these rings; none also if a signal arrived first.
+///
+/// A ring in error state ends each wait at once. Leave it out of further waits, or pause between them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -228,7 +236,12 @@ fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));
     let polled =
         sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))?;
-    let ready = |Polled { index, is_ready, has_ended }| Ready { ring: index, is_ready, has_ended };
+    let ready = |polled: Polled| Ready {
+        ring: polled.index,
+        is_ready: polled.is_ready,
+        has_ended: polled.has_ended,
+        has_error: polled.has_error,
+    };
     Ok(polled.into_iter().map(ready).collect())
 }
 

@@ -1,8 +1,8 @@
 //! An event that is sampled, and its ring.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::record::Layout;
 use super::refusal;
@@ -17,7 +17,7 @@ use crate::pmu_event::Refusal;
 use crate::source::{Count, Source};
 use crate::sys::{
     self, AuxMapping, Descriptor, FLAG_USE_CLOCKID, FLAG_WRITE_BACKWARD, FORMAT_ID, FORMAT_LOST,
-    FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, IOC_ENABLE, PerfEventAttr, RingMapping,
+    FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, IOC_ENABLE, IOC_PAUSE_OUTPUT, PerfEventAttr, RingMapping,
 };
 use crate::target::Target;
 
@@ -50,6 +50,10 @@ pub struct Ring {
     pub(super) attr: Attr,
     /// Held while the ring is read: the last record that was read.
     pub(super) record: Mutex<Vec<u8>>,
+    /// Whether the program has paused the output.
+    pub(super) is_paused: AtomicBool,
+    /// Whether the output is paused because an overwritten ring is being read.
+    pub(super) is_read: AtomicBool,
 }
 
 /// Bytes of most records. Room for larger ones is allocated when the first one is read.
@@ -89,6 +93,8 @@ impl Sampler {
             is_aux_overwritten: self.is_aux_overwritten,
             attr: self.attr.clone(),
             record: Mutex::new(Vec::with_capacity(RECORD)),
+            is_paused: AtomicBool::new(false),
+            is_read: AtomicBool::new(false),
         };
         ring.start(0, self)?;
         Ok(ring)
@@ -251,6 +257,19 @@ impl Ring {
         self.attr.name()
     }
 
+    /// Pauses the output or resumes it, after `is_paused` or `is_read` has changed.
+    pub(super) fn update_pause(&self) -> Result<(), Refusal> {
+        let is_paused = || self.is_paused.load(SeqCst) || self.is_read.load(SeqCst);
+        loop {
+            let pause = is_paused();
+            self.sources[0].ioctl(IOC_PAUSE_OUTPUT, pause.into())?;
+            // Another thread may have changed one of them since, and made its request before this one.
+            if is_paused() == pause {
+                return Ok(());
+            }
+        }
+    }
+
     /// The kernel's id of one of the ring's events.
     pub(super) fn id_of(&self, source: usize) -> Result<u64, Error> {
         self.sources[source].id().map_err(|refusal| refusal.explain("ioctl(ID)", self.name()))
@@ -291,9 +310,9 @@ impl Ring {
         Some(&self.mapping.page()?.data_head)
     }
 
-    /// Whether the sampled thread has ended. Another thread may have its number since. It takes one call of `poll(2)`,
-    /// after which [`wait`](super::wait) reports the ring as ready only once more samples came. In a forked child, it
-    /// is false.
+    /// Whether the sampled thread has ended. Another thread may have its number since. An event in error state has not
+    /// ended: its thread goes on. It takes one call of `poll(2)`, after which [`wait`](super::wait) reports the ring as
+    /// ready only once more samples came. In a forked child, it is false.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let polled =

@@ -7,8 +7,8 @@ use crate::event::Event;
 use crate::flags::{Branches, Content, ReadFormat, Records};
 use crate::sys::{
     COUNT_SW_BPF_OUTPUT, COUNT_SW_DUMMY, FLAG_AUX_OUTPUT, FLAG_EXCLUDE_CALLCHAIN_KERNEL, FLAG_EXCLUDE_CALLCHAIN_USER,
-    FLAG_FREQ, FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP, FLAG_USE_CLOCKID,
-    FLAG_WATERMARK, FLAG_WRITE_BACKWARD, FORMAT_GROUP, TYPE_SOFTWARE,
+    FLAG_FREQ, FLAG_INHERIT, FLAG_INHERIT_THREAD, FLAG_REMOVE_ON_EXEC, FLAG_SAMPLE_ID_ALL, FLAG_SIGTRAP,
+    FLAG_USE_CLOCKID, FLAG_WATERMARK, FLAG_WRITE_BACKWARD, FORMAT_GROUP, TYPE_SOFTWARE,
 };
 use crate::target::Target;
 
@@ -345,11 +345,11 @@ impl Sampler {
     }
 
     /// Whether threads that the sampled thread creates from now on are sampled as well, but not new processes (linux
-    /// 5.13). Requires a [target on one CPU](Target::on_cpu).
+    /// 5.13). Requires a [target on one CPU](Target::on_cpu). [`Attr::inherit`] alone is for new processes as well.
     #[must_use]
-    pub fn inherit_thread(mut self, inherit: bool) -> Self {
-        self.attr = self.attr.inherit(inherit);
-        self.bits(Field::Flags, FLAG_INHERIT_THREAD, inherit)
+    pub fn inherit_thread(self, inherit: bool) -> Self {
+        // Linux requires both. Those of the field do not change what `Attr::inherit` set.
+        self.bits(Field::Flags, FLAG_INHERIT | FLAG_INHERIT_THREAD, inherit)
     }
 
     /// What the event's records contain, for records that were saved as bytes. Before linux 6.0 readings do not contain
@@ -390,6 +390,15 @@ mod tests {
         }
         let removed = filled(|sampler| sampler.sigtrap(7).inherit_thread(true).overwrite(true));
         assert_eq!((removed.sig_data, removed.flags >> 35 & 0b111, removed.flags >> 27 & 1), (7, 0b111, 1));
+        let inherited = |attr: Attr, inherit_thread| {
+            let flags = Sampler::new(attr).inherit_thread(inherit_thread).attr.flags();
+            (flags >> 1 & 1, flags >> 35 & 1)
+        };
+        let attr = Attr::new(Hardware::Cycles);
+        assert_eq!([true, false].map(|thread| inherited(attr.clone(), thread)), [(1, 1), (0, 0)]);
+        assert_eq!([true, false].map(|thread| inherited(attr.clone().inherit(true), thread)), [(1, 1), (1, 0)]);
+        let taken_back = Sampler::new(attr).inherit_thread(true).inherit_thread(false).attr;
+        assert!(!taken_back.inherits());
         assert_eq!(filled(|sampler| sampler.records(Records::TEXT_POKE)).flags >> 33 & 1, 1);
         let frequency = filled(|sampler| sampler.frequency(99).wakeup_watermark(256).max_stack(5));
         assert_eq!((frequency.sample_period, frequency.flags >> 10 & 1, frequency.flags >> 14 & 1), (99, 1, 1));

@@ -428,7 +428,7 @@ impl Support {
         let subject = "locked memory";
         let memory = &self.locked_memory;
         if memory.exempt {
-            let why = if self.rights.cap_ipc_lock { "CAP_IPC_LOCK" } else { "kernel.perf_event_paranoid below 0" };
+            let why = if self.rights.ipc_lock() { "CAP_IPC_LOCK" } else { "kernel.perf_event_paranoid below 0" };
             return good(subject, format!("no limit for counter pages ({why})"));
         }
         let unknown = || "unknown".to_owned();

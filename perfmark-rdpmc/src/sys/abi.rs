@@ -236,8 +236,10 @@ pub(crate) struct Polled {
     pub(crate) index: usize,
     /// `POLLIN`.
     pub(crate) is_ready: bool,
-    /// `POLLHUP`.
+    /// `POLLHUP`: its thread has ended.
     pub(crate) has_ended: bool,
+    /// `POLLERR`: the event is in error state (linux 6.15).
+    pub(crate) has_error: bool,
 }
 
 /// The result of read(2) for an event with both times and its id in its read format.

@@ -26,6 +26,7 @@ pub(super) fn fork(attr: &Attr) {
     assert!(in_child(|| {
         let names_fork = |error: &Error| error.to_string().contains("forked");
         let cannot_read = counter.read().is_err_and(|error| names_fork(&error)) && counter.read_user().is_none();
+        let knows_why = counter.user_reads().is_err_and(|why| why.contains("forked"));
         let cannot_stop = counter.disable().is_err_and(|error| names_fork(&error));
         // A counter of its own works.
         let own = open(attr).is_some_and(|own| {
@@ -33,7 +34,7 @@ pub(super) fn fork(attr: &Attr) {
             let _ = known_loop(10_000);
             own.read().expect("readable").value > before
         });
-        cannot_read && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
+        cannot_read && knows_why && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
     }));
     let _ = known_loop(10_000);
     let Delta::Exact(value) = counter.read().expect("readable").since(&before) else {

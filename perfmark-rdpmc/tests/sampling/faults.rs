@@ -130,6 +130,30 @@ pub(super) fn the_newest_records_of_an_overwritten_ring_are_read_first() {
     }
 }
 
+pub(super) fn a_reader_of_an_overwritten_ring_keeps_its_pause() {
+    let ring = open(&faults().pages(1).overwrite(true));
+    let pause = |pause| ring.pause_output(pause).unwrap_or_else(|error| panic!("{error}"));
+    let written = || {
+        let before = ring.head();
+        touch(10);
+        ring.head() != before
+    };
+    pause(true);
+    drop(ring.reader());
+    assert!(!written(), "paused by the program");
+    pause(false);
+    assert!(written());
+    let reader = ring.reader();
+    pause(true);
+    pause(false);
+    assert!(!written(), "being read");
+    pause(true);
+    drop(reader);
+    assert!(!written(), "paused while it was read");
+    pause(false);
+    assert!(written());
+}
+
 pub(super) fn samples_contain_what_was_requested() {
     // Unprivileged, without a PMU, on x86-64 and arm64: the stack pointer's number differs.
     let stack_pointer = if cfg!(target_arch = "x86_64") { 7 } else { 31 };

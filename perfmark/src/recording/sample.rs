@@ -220,16 +220,29 @@ fn read_rings(wake: &WakePipe) {
             _ = sample::wait(&[], Some(Pause::SHORTEST));
         }
         let rings: Vec<&Ring> = rings.iter().map(|ring| &**ring).collect();
-        was_ready = wait(&rings, pause).map_or_else(
+        let mut reported = wait(&rings, pause);
+        let errors = reported.iter().flatten().map(|ready| (ready.ring, !ready.is_ready && !ready.has_ended));
+        if let Some(others) = without_errors(&rings, errors) {
+            reported = wait(&others, pause);
+        }
+        was_ready = reported.map_or_else(
             |_| {
                 // The process may have fewer descriptors than there are rings.
                 thread::sleep(pause);
                 true
             },
-            |ready| !ready.is_empty(),
+            |reported| reported.iter().any(|ready| ready.is_ready || ready.has_ended),
         );
         was_woken = wake.was_woken();
     }
+}
+
+/// The other rings, if a wait reported only rings in error state, which end each wait at once. `reported` has the index
+/// of each ring that the wait reported, in order, and whether it has only an error.
+fn without_errors<R: Copy>(rings: &[R], reported: impl Iterator<Item = (usize, bool)>) -> Option<Vec<R>> {
+    let errors = reported.map(|(ring, is_error)| is_error.then_some(ring)).collect::<Option<Vec<usize>>>()?;
+    let others = rings.iter().enumerate().filter(|(ring, _)| errors.binary_search(ring).is_err());
+    (!errors.is_empty()).then(|| others.map(|(_, ring)| *ring).collect())
 }
 
 /// Ends the sampling, if there is one, and collects its last samples. Does nothing in a signal handler that interrupted
@@ -298,6 +311,15 @@ mod tests {
         assert_eq!((time, pause.after(NewThreads::None)), (Duration::from_millis(15), Pause::SHORTEST));
         let pauses: Vec<Duration> = (0..99).map(|_| pause.after(NewThreads::None)).collect();
         assert!(pauses.is_sorted() && pauses[98] == Pause::LONGEST);
+    }
+
+    #[test]
+    fn rings_in_error_state_do_not_end_each_wait() {
+        let waited_for_again = |reported: &[(usize, bool)]| without_errors(&["a", "b", "c"], reported.iter().copied());
+        assert_eq!(waited_for_again(&[(1, true)]), Some(vec!["a", "c"]));
+        assert_eq!(waited_for_again(&[(0, true), (1, true), (2, true)]), Some(Vec::new()));
+        assert_eq!(waited_for_again(&[(0, false), (1, true)]), None, "one has samples");
+        assert_eq!(waited_for_again(&[]), None, "the time is over");
     }
 
     #[test]

@@ -94,31 +94,27 @@ fn move_to_high_number(fd: RawFd, identity: &Identity) -> RawFd {
     }
 }
 
+/// The result of a call that returns -1 if it fails.
+fn succeeded(status: libc::c_int) -> Result<(), i32> {
+    if status == -1 { Err(errno()) } else { Ok(()) }
+}
+
 /// `ioctl(2)` with a number.
 pub(crate) fn ioctl(fd: &Descriptor, request: u64, argument: u64) -> Result<(), i32> {
     // SAFETY: the requests of `abi` that take a number.
-    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, argument) } {
-        -1 => Err(errno()),
-        _ => Ok(()),
-    }
+    succeeded(unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, argument) })
 }
 
 /// `ioctl(2)` with a pointer to a number, or to the attributes.
 pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, request: u64, argument: &mut T) -> Result<(), i32> {
     // SAFETY: the requests of `abi` that take a pointer to a `T`, which is live.
-    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, ptr::from_mut(argument)) } {
-        -1 => Err(errno()),
-        _ => Ok(()),
-    }
+    succeeded(unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, ptr::from_mut(argument)) })
 }
 
 /// `ioctl(2)` with a text.
 pub(crate) fn ioctl_text(fd: &Descriptor, request: u64, text: &CStr) -> Result<(), i32> {
     // SAFETY: the request of `abi` that takes a pointer to a text, which is live.
-    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, text.as_ptr()) } {
-        -1 => Err(errno()),
-        _ => Ok(()),
-    }
+    succeeded(unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, text.as_ptr()) })
 }
 
 /// `ioctl(2)` with another descriptor, or none.
@@ -126,10 +122,7 @@ pub(crate) fn ioctl_descriptor(fd: &Descriptor, request: u64, other: Option<&Des
     // The kernel compares with minus one as a long (`_perf_ioctl`, kernel/events/core.c).
     let other = other.map_or(-1, |other| libc::c_long::from(other.number()));
     // SAFETY: the request of `abi` that takes a descriptor.
-    match unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, other) } {
-        -1 => Err(errno()),
-        _ => Ok(()),
-    }
+    succeeded(unsafe { libc::ioctl(fd.number(), request as libc::Ioctl, other) })
 }
 
 impl Descriptor {
@@ -153,56 +146,40 @@ impl Descriptor {
     }
 }
 
-/// `poll(2)` until one of the descriptors is ready or has ended, or the pipe is. Returns those descriptors; none also
-/// if a signal came.
+/// `poll(2)` until one of the descriptors is ready, has ended or is in error state, or the pipe is. Returns those
+/// descriptors; none also if a signal came.
 pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds: i32) -> Result<Vec<Polled>, i32> {
     let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let numbers = fds.iter().map(|fd| fd.number()).chain(pipe.map(AsRawFd::as_raw_fd));
     let mut entries: Vec<_> = numbers.map(entry).collect();
     let count = libc::nfds_t::try_from(entries.len()).map_err(|_| libc::EINVAL)?;
-    loop {
-        // SAFETY: as many live entries as stated.
-        match unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) } {
-            0.. => {}
-            _ if errno() == libc::EINTR => return Ok(Vec::new()),
-            _ => return Err(errno()),
+    // SAFETY: as many live entries as stated.
+    match unsafe { libc::poll(entries.as_mut_ptr(), count, milliseconds) } {
+        0.. => {
+            let entries = entries[..fds.len()].iter().enumerate();
+            Ok(entries.filter_map(|(index, entry)| polled(index, entry.revents)).collect())
         }
-        if !leave_out_errors(&mut entries) {
-            break;
-        }
+        _ if errno() == libc::EINTR => Ok(Vec::new()),
+        _ => Err(errno()),
     }
-    let is_reported = |entry: &libc::pollfd| entry.revents & (libc::POLLIN | libc::POLLHUP) != 0;
-    let reported = entries[..fds.len()].iter().enumerate().filter(|(_, entry)| is_reported(entry));
-    let polled = |(index, entry): (usize, &libc::pollfd)| Polled {
-        index,
-        is_ready: entry.revents & libc::POLLIN != 0,
-        has_ended: entry.revents & libc::POLLHUP != 0,
-    };
-    Ok(reported.map(polled).collect())
 }
 
-/// If only errors are reported, leaves their descriptors out of the next wait. Returns whether that is so.
-///
-/// A pinned event for which there is no counter is in error state. Since Linux 6.15, it reports that at once in each
-/// wait (`perf_poll` in `kernel/events/core.c`).
-fn leave_out_errors(entries: &mut [libc::pollfd]) -> bool {
-    let is_error = |entry: &libc::pollfd| entry.revents == libc::POLLERR;
-    let has_other = entries.iter().any(|entry| entry.revents != 0 && !is_error(entry));
-    let mut errors = entries.iter_mut().filter(|entry| !has_other && is_error(entry)).peekable();
-    let is_so = errors.peek().is_some();
-    // Negative numbers are not waited for.
-    errors.for_each(|entry| entry.fd = -1);
-    is_so
+/// What `poll(2)` reports for a descriptor, if anything (`perf_poll` in `kernel/events/core.c`, linux 6.15).
+fn polled(index: usize, revents: libc::c_short) -> Option<Polled> {
+    let has = |events: libc::c_short| revents & events != 0;
+    has(libc::POLLIN | libc::POLLHUP | libc::POLLERR).then(|| Polled {
+        index,
+        is_ready: has(libc::POLLIN),
+        has_ended: has(libc::POLLHUP),
+        has_error: has(libc::POLLERR),
+    })
 }
 
 /// `prctl(2)` for all events that this thread opened.
 pub(crate) fn enable_all_of_thread(enable: bool) -> Result<(), i32> {
     let option = if enable { libc::PR_TASK_PERF_EVENTS_ENABLE } else { libc::PR_TASK_PERF_EVENTS_DISABLE };
     // SAFETY: takes no pointer.
-    match unsafe { libc::prctl(option) } {
-        -1 => Err(errno()),
-        _ => Ok(()),
-    }
+    succeeded(unsafe { libc::prctl(option) })
 }
 
 /// `read(2)` of a group's leader: as many numbers as its format has. `Ok(0)` is the end of file of a group in error
@@ -264,8 +241,7 @@ pub(crate) fn stay_on_cpu() -> Result<(), i32> {
     let mut set = [0_u64; CPUS / 64];
     set[cpu / 64] = 1 << (cpu % 64);
     // SAFETY: a live set of this size.
-    let status = unsafe { libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()) };
-    if status == 0 { Ok(()) } else { Err(errno()) }
+    succeeded(unsafe { libc::sched_setaffinity(0, size_of_val(&set), set.as_ptr().cast()) })
 }
 
 /// The most CPUs of a kernel (`NR_CPUS` in `arch/x86/Kconfig`).
@@ -276,14 +252,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_in_error_state_does_not_end_each_wait() {
-        let left_out = |reported: [i16; 2]| {
-            let mut entries = reported.map(|revents| libc::pollfd { fd: 7, events: libc::POLLIN, revents });
-            (leave_out_errors(&mut entries), entries.map(|entry| entry.fd))
+    fn an_event_in_error_state_has_not_ended() {
+        let flags = |revents| {
+            let polled = polled(3, revents)?;
+            Some((polled.index, polled.is_ready, polled.has_ended, polled.has_error))
         };
-        assert_eq!(left_out([libc::POLLERR, 0]), (true, [-1, 7]));
-        assert_eq!(left_out([libc::POLLERR, libc::POLLIN]), (false, [7, 7]));
-        assert_eq!(left_out([libc::POLLERR | libc::POLLHUP, 0]), (false, [7, 7]));
-        assert_eq!(left_out([0, 0]), (false, [7, 7]));
+        assert_eq!(flags(0), None);
+        assert_eq!(flags(libc::POLLIN), Some((3, true, false, false)));
+        assert_eq!(flags(libc::POLLIN | libc::POLLHUP), Some((3, true, true, false)));
+        assert_eq!(flags(libc::POLLERR), Some((3, false, false, true)));
+        assert_eq!(flags(libc::POLLERR | libc::POLLHUP), Some((3, false, true, true)));
     }
 }
