@@ -46,7 +46,7 @@ impl Destination {
             Self::Stderr => terminal_size_of(io::stderr()),
             Self::File(_) => None,
         };
-        let of_user = || env::var("COLUMNS").ok()?.parse().ok();
+        let of_user = || env::var("COLUMNS").ok()?.parse::<usize>().ok().filter(|&columns| columns > 0);
         size.map(|(Width(columns), _)| usize::from(columns).clamp(80, 200)).or_else(of_user)
     }
 

@@ -299,6 +299,9 @@ impl Gathered<'_> {
         let Some(samples) = snapshot.samples.first() else {
             return Err("--suggest: the report has no samples; PERFMARK_SAMPLE=99 takes some".into());
         };
+        if samples.removed.is_some() {
+            return Err("--suggest: the report lacks marks that `--marks` removed; use the complete report".into());
+        }
         if !samples.has_names() {
             let why = match self.options.symbols {
                 None => "the samples have no names; add --symbols",

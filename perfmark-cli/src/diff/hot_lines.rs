@@ -163,7 +163,7 @@ fn compared(places: &[Places<'_>; 2], marks: [usize; 2]) -> impl Iterator<Item =
             let place = places[side].of(&line, marks[side]);
             let known = all.entry(place).or_insert_with(|| ChangedLine {
                 sampling: places[side].samples.samples().rate(),
-                function: sanitize(&line.frame.function),
+                function: sanitize(&function_of(&line)),
                 file: line.frame.file.as_deref().map(|file| sanitize(places[side].short(file))),
                 line: None,
                 is_own: line.is_own,
@@ -176,8 +176,14 @@ fn compared(places: &[Places<'_>; 2], marks: [usize; 2]) -> impl Iterator<Item =
     all.into_values()
 }
 
-/// What makes lines of both sides the same: whether they are the marked function's own, the function, the file, and the
-/// line. In the file of a mark, its own lines count from the mark, so that code which was moved as one is the same.
+/// The function, also of the marked function's own lines.
+fn function_of(line: &HotLine) -> String {
+    if line.is_own { line.frame.function.clone() } else { line.function() }
+}
+
+/// What makes lines of both sides the same: whether they are the marked function's own, the function of others, the
+/// file, and the line. In the file of a mark, its own lines count from the mark, so that code which was moved as one is
+/// the same.
 type Place = (bool, String, Option<String>, Option<i64>);
 
 /// A program has few directories from which its crates were compiled.
@@ -218,7 +224,7 @@ impl<'a> Places<'a> {
         let file = line.frame.file.as_deref().map(|file| self.short(file));
         let start = if line.is_own && file == Some(&*mark.file) { mark.line } else { 0 };
         let number = line.frame.line.map(|line| i64::from(line) - i64::from(start));
-        (line.is_own, line.frame.function.clone(), file.map(str::to_owned), number)
+        (line.is_own, line.function(), file.map(str::to_owned), number)
     }
 
     /// The file without the directory in which the compiler ran.

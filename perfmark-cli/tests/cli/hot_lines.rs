@@ -9,6 +9,7 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("lines_that_changed_are_shown_below_their_mark", lines_that_changed_are_shown),
     ("a_change_that_may_be_chance_is_not_shown", a_change_that_may_be_chance_is_not_shown),
+    ("lines_of_renumbered_closures_are_the_same", lines_of_renumbered_closures_are_the_same),
     ("several_runs_of_a_side_are_one_sample", several_runs_are_one_sample),
     ("lines_that_cannot_be_compared_are_reported_in_one_line", lines_that_cannot_be_compared_are_reported),
 ];
@@ -69,6 +70,21 @@ fn a_change_that_may_be_chance_is_not_shown() {
         let table = compared(&folder, &run(&base), &run(&head), &[]);
         assert!(!table.contains("lines") && !table.contains("main.rs"), "{table}");
     }
+}
+
+fn lines_of_renumbered_closures_are_the_same() {
+    let folder = Folder::new("cli-closures");
+    let [base, mut head] = [[(12, 600), (14, 400)]; 2].map(|lines| run(&lines));
+    head.samples[0].frames[0].function = "app::parse::{closure#1}".into();
+    let table = compared(&folder, &base, &head, &[]);
+    assert!(!table.contains("main.rs"), "{table}");
+    // Lines of other functions.
+    let [base, head] = [(base, "app::fold::{closure#0}"), (head, "app::fold<u8>")].map(|(mut side, function)| {
+        side.samples[0].frames[0].function = function.into();
+        side
+    });
+    let table = compared(&folder, &base, &head, &[]);
+    assert!(!table.contains("main.rs"), "{table}");
 }
 
 fn several_runs_are_one_sample() {

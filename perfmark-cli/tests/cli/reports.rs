@@ -17,6 +17,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("several_reports_are_merged_exactly_or_printed_one_by_one", several_reports_are_merged_exactly),
     ("each_is_accepted_only_with_formats_that_can_hold_several_reports", each_is_accepted_only_with_some_formats),
     ("a_table_has_colours_on_a_terminal_that_supports_them", a_table_has_colours_on_a_terminal),
+    ("zero_columns_are_as_no_columns", zero_columns_are_as_no_columns),
     ("stdin_is_read_only_once", stdin_is_read_only_once),
     ("a_report_is_read_from_stdin_and_written_to_a_file", a_report_is_read_from_stdin_and_written_to_a_file),
     ("a_file_is_replaced_and_a_link_or_device_is_written_to", a_file_is_replaced),
@@ -143,6 +144,17 @@ fn a_table_has_colours_on_a_terminal() {
     assert_eq!(to(perfmark(&["report", &file]), "dumb", ""), table(&snapshot));
     assert_eq!(to(perfmark(&["report", &file]), "xterm", "1"), table(&snapshot));
     assert!(to(running(&folder, &[], "calls"), "xterm", "").contains("\u{1b}["));
+}
+
+fn zero_columns_are_as_no_columns() {
+    let folder = Folder::new("cli-columns");
+    let file = folder.report("a.json", &report(&[(&"long_name_".repeat(11), 1_000)]));
+    let printed = |columns: &str| {
+        let output = perfmark(&["report", &file]).env("COLUMNS", columns).output().expect("started");
+        text(&output.stdout).to_owned()
+    };
+    assert_eq!(printed("0"), printed(""));
+    assert_ne!(printed("0"), printed("90"));
 }
 
 fn stdin_is_read_only_once() {

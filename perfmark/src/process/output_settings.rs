@@ -99,7 +99,9 @@ impl OutputSettings {
         };
         let is_terminal_with_colors = environment.value("TERM").is_some_and(|terminal| terminal != "dumb");
         let may_color = is_terminal_with_colors && environment.value("NO_COLOR").is_none();
-        let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse().ok());
+        let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse::<usize>().ok());
+        // Some environments set it to 0 where there is no terminal.
+        let columns = columns.filter(|&columns| columns > 0);
         let top = environment.parsed("PERFMARK_TOP", |value| number(value, "using 20"));
         let lines = environment.parsed("PERFMARK_LINES", |value| number(value, "using 3"));
         let details = environment.parsed("PERFMARK_DETAILS", details).flatten();
@@ -229,6 +231,11 @@ mod tests {
         assert_eq!(settings.dumps, DumpSettings { interval: Some(Duration::from_millis(500)), signal: None });
         assert_eq!(settings.output, Output::File("/tmp/../report".into()));
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn zero_columns_are_as_no_columns() {
+        assert_eq!(["0", "x", "90"].map(|value| parse(&[("COLUMNS", value)]).0.columns), [None, None, Some(90)]);
     }
 
     #[test]

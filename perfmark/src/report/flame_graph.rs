@@ -29,8 +29,11 @@ pub(super) fn render(snapshot: &Snapshot) -> String {
     options.factor = scale;
     // Colours depend on the name, so the same snapshot gives the same image.
     options.hash = true;
+    // The stacks are in the order of their frames. Sorted as text, `run2` would be between `run` and `run;parse`, which
+    // would then be two frames. Only flame charts keep the order, of lines that begin at the end.
+    options.flame_chart = true;
     let mut image = Vec::new();
-    match from_lines(&mut options, lines.iter().map(String::as_str), &mut image) {
+    match from_lines(&mut options, lines.iter().rev().map(String::as_str), &mut image) {
         Ok(()) => String::from_utf8(image).map(|image| image + "\n").unwrap_or_default(),
         Err(why) => message(&format!("perfmark: no flame graph: {why}")),
     }
@@ -65,6 +68,7 @@ fn message(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::tests::sample;
+    use crate::snapshot::Read;
 
     #[test]
     fn the_image_has_the_events_unit_and_every_mark_that_cost_anything() {
@@ -95,6 +99,24 @@ mod tests {
         assert!(image.contains("by caller"), "{image}");
         assert!(image.contains("<title>run (4,530,000,000 ns, 100.00%)</title>"), "{image}");
         assert!(image.contains("<title>parse_line (3,226,000,000 ns, 71.21%)</title>"), "{image}");
+    }
+
+    #[test]
+    fn a_mark_whose_name_begins_that_of_another_one_is_one_frame() {
+        let marks = ["run", "run2", "parse"].map(|name| sample::mark(name, 1));
+        let mut snapshot = sample::snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &marks);
+        snapshot.marks[0].values = vec![sample::values("time", 1, 12)];
+        snapshot.call_graph = vec![
+            sample::node(None, 0, 12, Some(5)),
+            sample::node(None, 1, 3, Some(3)),
+            sample::node(Some(0), 2, 7, Some(7)),
+        ];
+        assert_eq!(crate::report::stacks::render(&snapshot), "run 5\nrun;parse 7\nrun2 3\n");
+        let image = render(&snapshot);
+        for title in ["<title>run (12 ns, ", "<title>run2 (3 ns, ", "<title>parse (7 ns, ", "<title>all (15 ns, "] {
+            assert_eq!(image.matches(title).count(), 1, "{title} in {image}");
+        }
+        assert_eq!(image.matches("<title>").count(), 4, "{image}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::text::shorten;
 use super::view::View;
 use crate::compact::sort_by_key;
 use crate::snapshot::names::of_targets;
-use crate::snapshot::path::{bare, readable};
+use crate::snapshot::path::readable;
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, StackFrame, ends_of_path};
 use crate::text::{exact, sanitize, share_of_samples};
 
@@ -168,7 +168,13 @@ impl<'a> HotLines<'a> {
                 0 => String::new(),
                 off => format!("; in functions whose marks the filter turns off: {}", share(samples, off, all)),
             };
-            let of = if event.is_empty() { "all samples".to_owned() } else { format!("the samples of {event}") };
+            let is_part = samples.removed.is_some_and(|removed| removed > 0);
+            let of = match (is_part, &*event) {
+                (false, "") => "all samples".to_owned(),
+                (true, "") => "the samples shown".to_owned(),
+                (false, event) => format!("the samples of {event}"),
+                (true, event) => format!("the samples shown of {event}"),
+            };
             all_outside.push(Outside {
                 sentence: format!("outside marks: {} of {of}{off}{next}", share(samples, outside, all)),
                 functions,
@@ -187,11 +193,12 @@ impl<'a> HotLines<'a> {
 
     /// The place, and the function around it if it is not the marked one.
     fn place_of_line(&self, line: &HotLine) -> (String, String) {
-        let function = sanitize(&bare(&readable(&line.frame.function)));
+        let function = sanitize(&line.function());
+        let cut = if line.is_cut { CUT } else { "" };
         match self.place(&line.frame) {
-            None => (function, String::new()),
-            Some(place) if line.is_own || function.is_empty() => (place, String::new()),
-            Some(place) => (place, format!(" in {function}{}", if line.is_cut { CUT } else { "" })),
+            None => (function, cut.to_owned()),
+            Some(place) if function.is_empty() => (place, cut.to_owned()),
+            Some(place) => (place, format!(" in {function}{cut}")),
         }
     }
 
@@ -330,6 +337,28 @@ mod tests {
     }
 
     #[test]
+    fn a_line_of_several_closures_or_instances_is_one_row() {
+        let mut snapshot = sample::sampled();
+        let samples = &mut snapshot.samples[0];
+        // Line 14 becomes line 12 of a closure, and line 12 in the caller that of a generic instance.
+        let closure = samples.frames.iter_mut().find(|frame| frame.line == Some(14)).expect("a frame");
+        (closure.function, closure.line) = ("wordcount::parse_line::{closure#0}".to_owned(), Some(12));
+        let mut instance = closure.clone();
+        instance.function = "wordcount::parse_line<u8>".to_owned();
+        samples.frames.push(instance);
+        let number = samples.frames.len() - 1;
+        samples.locations.iter_mut().find(|at| at.address == 4_112).expect("a location").frames = vec![number];
+        let clone = samples.frames.iter_mut().find(|frame| frame.function.contains("clone")).expect("a frame");
+        (clone.function, clone.line) = ("core::str::<impl str>::find<char>".to_owned(), Some(1_402));
+        let place = "library/alloc/src/string.rs:1402 in str::find";
+        let expected = ["88 % ± 2  src/main.rs:12".to_owned(), format!("9 % ± 2  {place}")];
+        assert_eq!(lines(&snapshot, "parse_line"), expected);
+        let view = View { details: Some(Filter::default()), ..View::new(100) };
+        let open = shown(HotLines::new(&snapshot, false).of(0, &view));
+        assert_eq!(open[1], "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find");
+    }
+
+    #[test]
     fn a_function_without_a_path_is_the_marked_one_if_it_is_in_the_same_file() {
         let mut snapshot = sample::sampled();
         let frames = &mut snapshot.samples[0].frames;
@@ -436,6 +465,18 @@ mod tests {
         }
         let sentence = &HotLines::new(&without, false).outside()[0].sentence;
         assert_eq!(sentence, "outside marks: 28 % ± 2 of all samples; hottest functions (in and outside marks)");
+    }
+
+    #[test]
+    fn the_share_outside_of_some_marks_is_of_the_samples_shown() {
+        let sentences = |mut snapshot: Snapshot| {
+            snapshot.retain(|mark| mark.name == "run");
+            let outside = HotLines::new(&snapshot, false).outside();
+            outside.into_iter().map(|one| (one.sentence, one.functions.len())).collect::<Vec<_>>()
+        };
+        let expected = "outside marks: 79 % ± 3 of the samples shown";
+        assert_eq!(sentences(sample::sampled()), [(expected.to_owned(), 0)]);
+        assert_eq!(sentences(sample::sampled_twice()), [(format!("{expected} of cpu-clock"), 0)]);
     }
 
     #[test]

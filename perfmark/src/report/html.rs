@@ -9,13 +9,14 @@ mod samples;
 use std::borrow::Cow;
 
 use super::column::{COLUMNS, RowValues, SPREAD};
-use super::json::{self, Json, Writer};
+use super::json::{self, Json, Writer, objects};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
+use super::source_text::around_lines_of_marks;
 use super::text::UNBROKEN;
 use super::{coverage, legend, ratio, sampling};
-use crate::snapshot::{Mark, Snapshot, StackFrame};
-use samples::Sampled;
+use crate::snapshot::{LinesOfFiles, Mark, Snapshot, StackFrame};
+use samples::Sampling;
 
 const PAGE: &str = include_str!("html/page.html");
 const STYLE: &str = include_str!("html/style.css");
@@ -105,8 +106,22 @@ struct Words<'a> {
     warnings: Vec<String>,
     /// How to read the values, and what they leave out.
     legend: Vec<String>,
-    sampled: Sampled,
+    samples: Vec<Sampling>,
+    /// What samples in perfmark's own code are called.
+    probe: String,
+    /// The text around sampled lines.
+    source: LinesOfFiles,
     has_large: bool,
+    /// The flags before values.
+    symbols: Vec<String>,
+}
+
+objects! {
+    Words<'_> {
+        labels, coverage, ipc, off_cpu as "offCpu", impossible, denominators by Denominators,
+        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe, source,
+        has_large as "hasLarge", symbols
+    }
 }
 
 impl<'a> Words<'a> {
@@ -132,32 +147,13 @@ impl<'a> Words<'a> {
             leading: shares.leading().map(str::to_owned),
             warnings: warnings(snapshot, &shares, &labels),
             legend: legend_of(snapshot, &shares, &labels),
-            sampled: Sampled::new(snapshot, reads_sources),
+            samples: samples::samplings(snapshot),
+            probe: StackFrame::PROBE.to_owned(),
+            source: around_lines_of_marks(snapshot, reads_sources),
             labels,
             has_large,
+            symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
         }
-    }
-}
-
-impl Json for Words<'_> {
-    fn write(&self, out: &mut Writer) {
-        out.level(['{', '}'], |out| {
-            out.field("labels", &self.labels);
-            out.field("coverage", &self.coverage);
-            out.field("ipc", &self.ipc);
-            out.field("offCpu", &self.off_cpu);
-            out.field("impossible", &self.impossible);
-            out.field("denominators", &Denominators(&self.denominators));
-            out.field("impossibleSums", &self.impossible_sums);
-            out.field("leading", &self.leading);
-            out.field("warnings", &self.warnings);
-            out.field("legend", &self.legend);
-            out.field("samples", &self.sampled.samplings);
-            out.field("probe", &StackFrame::PROBE.to_owned());
-            out.field("source", &self.sampled.source);
-            out.field("hasLarge", &self.has_large);
-            out.field("symbols", &vec![ESTIMATE.to_string(), NEAR.to_string(), IMPOSSIBLE.to_string()]);
-        });
     }
 }
 

@@ -12,6 +12,7 @@ use crate::snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
     Samples, Snapshot, SourceText, TimedThread, Unit, Values,
 };
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
@@ -179,6 +180,16 @@ impl<T: Json> Json for Vec<T> {
     }
 }
 
+impl<K: ToString, V: Json> Json for BTreeMap<K, V> {
+    fn write(&self, out: &mut Writer) {
+        out.level(['{', '}'], |out| {
+            for (key, value) in self {
+                out.field(&key.to_string(), value);
+            }
+        });
+    }
+}
+
 impl Json for (u64, usize) {
     fn write(&self, out: &mut Writer) {
         out.list([self.0, self.1 as u64]);
@@ -203,6 +214,9 @@ macro_rules! objects {
         })*
     };
 }
+#[cfg(feature = "html")]
+pub(super) use objects;
+
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
@@ -223,7 +237,7 @@ objects! {
     Node { parent, mark, calls, values by ByEvent }
     Samples {
         event, period, frequency, lost, throttled, unattributed, in_open_calls, too_deep, threads_without, why_without,
-        threads_too_short, user_ns, stack_bytes, timestamps, paths, locations, modules, frames, threads
+        threads_too_short, removed, user_ns, stack_bytes, timestamps, paths, locations, modules, frames, threads
     }
     SampledPath { marks, thread, samples, stacks }
     SampledStack { locations, samples, times }

@@ -144,6 +144,9 @@ pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], col
         is_more
     });
     let half: Vec<&(&Mark, &str)> = half.collect();
+    if half.is_empty() {
+        return;
+    }
     let names: Vec<String> = half.iter().map(|(_, label)| format!("`{}`", shorten(label, columns / 2))).collect();
     let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
     let names = names.join(", ");
@@ -261,7 +264,8 @@ pub(super) fn unmeasured(
     names(out, "unmeasured calls", &marks.iter().collect::<Vec<_>>(), columns);
 }
 
-/// The marks with calls that did not return.
+/// The marks with calls that did not return, and whether their cost is in the columns. That of calls in flight is known
+/// on the thread that took the snapshot.
 pub(super) fn unfinished(
     out: &mut String,
     snapshot: &Snapshot,
@@ -269,15 +273,24 @@ pub(super) fn unfinished(
     labels: &[String],
     columns: usize,
 ) {
-    let of = |&index: &usize| {
-        let mark = &snapshot.marks[index];
-        let kinds = [(mark.in_flight, "running"), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
+    let (mut in_columns, mut others) = (Vec::new(), Vec::new());
+    for (group, &index) in groups.iter().flat_map(|group| group.marks.iter().map(move |index| (group, index))) {
+        let (mark, label) = (&snapshot.marks[index], &labels[index]);
+        let of_row = mark.values.iter().find(|values| Some(&*values.event) == group.event);
+        let is_known = of_row.is_some_and(|values| (values.in_flight_total, values.in_flight_self) != (0, 0));
+        let (known, unknown) = if is_known { (mark.in_flight, 0) } else { (0, mark.in_flight) };
+        let kinds = [(known, "running"), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
         let kinds = kinds.into_iter().filter(|(calls, _)| *calls > 0);
         let kinds: Vec<String> = kinds.map(|(calls, what)| format!("{} {what}", exact(calls))).collect();
-        (!kinds.is_empty()).then(|| format!("{} ({})", labels[index], kinds.join(", ")))
-    };
-    let marks: Vec<String> = groups.iter().flat_map(|group| &group.marks).filter_map(of).collect();
-    names(out, "calls in self and total only", &marks.iter().collect::<Vec<_>>(), columns);
+        if !kinds.is_empty() {
+            in_columns.push(format!("{label} ({})", kinds.join(", ")));
+        }
+        if unknown > 0 {
+            others.push(format!("{label} ({})", exact(unknown)));
+        }
+    }
+    names(out, "calls in self and total only", &in_columns.iter().collect::<Vec<_>>(), columns);
+    names(out, "calls still running, in no column", &others.iter().collect::<Vec<_>>(), columns);
 }
 
 /// How to see what the table does not show.
@@ -308,11 +321,8 @@ pub(super) fn mode(snapshot: &Snapshot) -> &'static str {
 /// Whether the event's name has no modifier for the kernel's or the hypervisor's part, and is not an event that the
 /// kernel itself reports, such as a tracepoint.
 fn is_of_user_mode(name: &str) -> bool {
-    match name.rsplit_once([':', '/']) {
-        Some((_, modifiers)) if modifiers.bytes().all(|modifier| b"uGHIpPSDWe".contains(&modifier)) => true,
-        Some(_) => false,
-        None => true,
-    }
+    let is_of_user = |modifier| b"uGHIpPSDWe".contains(&modifier);
+    name.rsplit_once([':', '/']).is_none_or(|(_, modifiers)| modifiers.bytes().all(is_of_user))
 }
 
 /// What the clock rate means, if one is shown.
@@ -620,6 +630,32 @@ mod tests {
             ),
             "{with_tail}"
         );
+    }
+
+    #[test]
+    fn running_calls_are_in_self_and_total_only_where_their_cost_is_known() {
+        let with = |name: &str, in_flight_total| {
+            let values = Values { in_flight_total, ..sample::values("time", 1, 9) };
+            Mark { in_flight: 2, values: vec![values], ..mark(name, 1) }
+        };
+        let mut dropped = with("dropped", 0);
+        dropped.cancelled = 3;
+        let marks = [with("main", 7), with("worker", 0), dropped];
+        let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+        let groups = Shares::new(&snapshot).groups(Sort::default());
+        let expected = "calls in self and total only: main (2 running), dropped (3 cancelled)\n\
+                        calls still running, in no column: worker (2), dropped (2)\n";
+        assert_eq!(lines(|out| unfinished(out, &snapshot, &groups, &snapshot.names(), 200)), expected);
+    }
+
+    #[test]
+    fn nothing_is_said_about_measuring_that_took_no_time() {
+        for overhead in [0, 1] {
+            let mark = Mark { overhead_ns: Some(overhead), ..mark("f", 1) };
+            let snapshot =
+                Snapshot { overhead_ns: Some(overhead), cpu_ns: Some(0), ..snapshot(&[], std::slice::from_ref(&mark)) };
+            assert_eq!(lines(|out| cost(out, &snapshot, &snapshot.names(), 200)), "");
+        }
     }
 
     #[test]

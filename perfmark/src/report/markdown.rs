@@ -45,7 +45,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
             heads(out, &[&escape_markdown(&table::head(group))], &columns);
             for &index in marks {
                 let cells = cells(&columns, &row(index, group), &mut has);
-                self::row(out, [code(&names[index])].into_iter().chain(cells));
+                self::row(out, [code_in_cell(&names[index])].into_iter().chain(cells));
             }
             out.push('\n');
         };
@@ -114,8 +114,8 @@ fn sampled(out: &mut String, head: &str, rows: Vec<(String, Row)>) {
     push(["---", "---:", "---", "---", "---"]);
     let mut before = String::new();
     for (name, Row { share, event, place, around, text, .. }) in rows {
-        let first = if name == before { String::new() } else { code(&name) };
-        let text = if text.is_empty() { text } else { code(&beginning(&text, TEXT)) };
+        let first = if name == before { String::new() } else { code_in_cell(&name) };
+        let text = if text.is_empty() { text } else { code_in_cell(&beginning(&text, TEXT)) };
         push([&first, &escape_markdown(&share), &escape_markdown(&event), &escape_markdown(&(place + &around)), &text]);
         before = name;
     }
@@ -140,12 +140,12 @@ fn details(
     let columns: Vec<Column> = first.chain(details::columns().filter(|column| column.is_shown(LIKE))).collect();
     heads(out, &["details", "event"], &columns);
     for &index in marks {
-        let (mark, name) = (&snapshot.marks[index], code(&names[index]));
+        let (mark, name) = (&snapshot.marks[index], code_in_cell(&names[index]));
         let shown = shares.shown(mark);
         let events = shown.iter().copied().map(Some).chain(shown.is_empty().then_some(None));
         for values in events {
             let cells = cells(&columns, &RowValues::new(mark, values, shares), has);
-            let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code(&sanitize(&values.event)));
+            let event = values.map_or_else(|| "–".to_owned(), |values: &Values| code_in_cell(&sanitize(&values.event)));
             row(out, [name.clone(), event.clone()].into_iter().chain(cells));
             for (what, calls, values) in values.into_iter().flat_map(|values| unfinished::rows(mark, values, shares)) {
                 let of_row = RowValues::new(mark, Some(&values), shares).with_calls(calls);
@@ -208,8 +208,12 @@ fn lines(prefix: &str, write: impl FnOnce(&mut String)) -> String {
     out
 }
 
-/// A code span, also in a table cell. A `|` is escaped there before code spans are parsed, and backticks need a longer
-/// fence.
+/// A code span in a table's cell: there, a `|` is escaped before code spans are parsed.
+fn code_in_cell(name: &str) -> String {
+    code(name).replace('|', "\\|")
+}
+
+/// A code span outside of tables. Backticks need a longer fence.
 fn code(name: &str) -> String {
     let mut longest = 0;
     let mut run = 0;
@@ -221,7 +225,7 @@ fn code(name: &str) -> String {
     // Markdown removes one space at each end of a code span, unless there is nothing else.
     let is_bare = !name.starts_with([' ', '`']) && !name.ends_with([' ', '`']) && !name.is_empty();
     let gap = if is_bare { "" } else { " " };
-    format!("{fence}{gap}{}{gap}{fence}", name.replace('|', "\\|"))
+    format!("{fence}{gap}{name}{gap}{fence}")
 }
 
 #[cfg(test)]
@@ -296,10 +300,18 @@ outside marks: 28 % ± 2 of all samples; consider marking (in and outside marks)
     #[test]
     fn names_with_any_characters_are_code_spans() {
         assert_eq!(code("<A as B>::f"), "`<A as B>::f`");
-        assert_eq!(code("|a|b"), "`\\|a\\|b`");
+        assert_eq!([code("|a|b"), code_in_cell("|a|b")], ["`|a|b`", "`\\|a\\|b`"]);
         assert_eq!(code("a``b`c"), "```a``b`c```");
         assert_eq!(code("`a"), "`` `a ``");
         assert_eq!(code(""), "`  `");
+    }
+
+    #[test]
+    fn a_bar_in_a_name_is_escaped_in_tables_only() {
+        let mut bar = mark("a|b", 3);
+        bar.values = vec![Values { unmeasured: 1, ..values("time", 2, 9) }];
+        let report = render(&snapshot(&[], &[bar]));
+        assert!(report.contains("| `a\\|b` |") && report.contains("- `a|b`: 1 of 3 calls unmeasured\n"), "{report}");
     }
 
     #[test]

@@ -273,7 +273,8 @@ impl<'a> Report<'a> {
         self
     }
 
-    /// Keeps only the marks that the filter turns on. Shares are relative to these.
+    /// Keeps only the marks that the filter turns on. Shares are relative to these. A report of some marks suggests no
+    /// functions to mark.
     #[must_use]
     pub fn marks(mut self, filter: &Filter) -> Self {
         self.snapshot.to_mut().retain(|mark| filter.has_mark(mark));

@@ -67,14 +67,15 @@ impl Families {
             }
         }
     }
+}
 
-    /// All of them.
-    pub(crate) fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+impl Collector for Families {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters: [(&str, &str, Count); 4] = [
             ("perfmark_calls", "Calls that ended, in any way", |mark| mark.calls),
             ("perfmark_calls_unwound", "Of these, calls that a panic ended", |mark| mark.unwound),
             ("perfmark_calls_cancelled", "Of these, calls whose future was dropped", |mark| mark.cancelled),
-            ("perfmark_calls_skipped", "Of these, calls that every skipped", |mark| mark.skipped),
+            ("perfmark_calls_skipped", SKIPPED, |mark| mark.skipped),
         ];
         for (name, help, count) in counters {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -95,11 +96,7 @@ impl Families {
     }
 }
 
-impl Collector for Families {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        Self::encode(self, encoder)
-    }
-}
+const SKIPPED: &str = "Of these, calls that were not measured because of `every`, a budget or a filter";
 
 /// One of a mark's counts.
 type Count = fn(&Mark) -> u64;

@@ -73,27 +73,29 @@ pub(super) fn sum(value: i64, unit: Unit) -> Quantity {
     integer(value.unsigned_abs(), unit).negated(value < 0)
 }
 
-/// A mean or a ratio; missing if it is not a number.
+/// A mean or a ratio; missing if it is not a number. One below zero that rounds to zero is zero.
 pub(super) fn real(value: f64, unit: Unit) -> Quantity {
+    /// What rounds to 0.01.
+    const SMALLEST: f64 = 0.005;
     if value.is_nan() {
         return missing();
     }
-    if value < 0.0 {
+    if value <= -SMALLEST {
         return real(-value, unit).negated(true);
     }
-    if value > 0.0 && value < 0.005 {
+    if value > 0.0 && value < SMALLEST {
         return Quantity { number: "<0.01".to_owned(), unit: ladder(unit)[0].name };
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and `as` saturates")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates, at 0 if negative")]
     let micro = (value * 1e6).round() as u128;
     climb(micro.min(u128::from(u64::MAX) * MICRO), unit)
 }
 
-/// `part` of `all` in percent, to one decimal; missing if `all` is 0.
+/// `part` of `all` in percent, to one decimal; missing if `all` is 0. One below zero that rounds to zero is zero.
 pub(super) fn percent(part: i64, all: u128) -> Quantity {
     let size = u128::from(part.unsigned_abs());
     let Some(tenths) = rounded(size * 1000, all) else { return missing() };
-    let number = if tenths == 0 && size > 0 { "<0.1".to_owned() } else { decimal(tenths, 1) };
+    let number = if tenths == 0 && part > 0 { "<0.1".to_owned() } else { decimal(tenths, 1) };
     Quantity { number, unit: "%" }.negated(part < 0 && tenths > 0)
 }
 
@@ -306,10 +308,14 @@ mod tests {
             (f64::NAN, "–"),
             (-1.0, "-1"),
             (-0.25, "-0.25"),
+            (-0.005, "-0.01"),
+            (-0.0049, "0"),
+            (-0.0, "0"),
         ] {
             assert_eq!(real(value, Unit::Count).to_string(), text, "{value}");
         }
         assert_eq!(real(0.001, Unit::Ns).to_string(), "<0.01 ns");
+        assert_eq!(real(-0.003, Unit::Ns).to_string(), "0 ns");
         assert_eq!(real(999.6, Unit::Ns).to_string(), "1.00 µs");
     }
 
@@ -323,6 +329,7 @@ mod tests {
             (5, 5, "100.0 %"),
             (i64::MAX, u128::from(u64::MAX), "50.0 %"),
             (-1, 3, "-33.3 %"),
+            (-1, 1_000_000, "0.0 %"),
             (i64::MIN, u128::from(u64::MAX), "-50.0 %"),
             (0, 0, "–"),
         ] {

@@ -55,7 +55,7 @@ fn flagged() -> String {
 
 /// The samples that the kernel could not write.
 fn lost(samples: &Samples) -> Option<String> {
-    let percent = percent(samples.lost, samples.lost.saturating_add(samples.taken()));
+    let percent = percent(samples.lost, samples.lost.saturating_add(samples.taken_in_all()));
     let flagged = if samples.is_lossy() { flagged() } else { String::new() };
     (samples.lost > 0).then(|| format!("{} lost ({percent:.1} %){flagged}", were(samples.lost, "sample")))
 }
@@ -149,7 +149,7 @@ fn unattributed(samples: &Samples) -> Option<String> {
         format!(
             "{} not attributed ({:.1} %): {}{}",
             were(samples.unattributed, "sample"),
-            percent(samples.unattributed, samples.taken()),
+            percent(samples.unattributed, samples.taken_in_all()),
             parts.collect::<Vec<_>>().join(", "),
             if samples.is_unattributed() { flagged() } else { String::new() }
         )

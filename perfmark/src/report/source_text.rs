@@ -64,6 +64,9 @@ fn text(snapshot: &Snapshot, reads_sources: bool, mut lines: Vec<(Frame, u64, u3
     for (frame, _, context) in lines {
         let (Some(file), Some(line)) = (frame.file, frame.line) else { continue };
         for number in line.saturating_sub(context)..=line.saturating_add(context) {
+            if text.get(&file).is_some_and(|lines| lines.contains_key(&number)) {
+                continue;
+            }
             let Some(shown) = source.line(&file, number) else { continue };
             let shown: String = shown.chars().take(LONGEST).collect();
             if shown.len() > left {
@@ -107,6 +110,16 @@ mod tests {
         assert_eq!(lines.keys().copied().collect::<Vec<_>>(), (9..=17).chain([21]).collect::<Vec<_>>());
         assert!(lines.iter().all(|(number, text)| text.starts_with(&format!("{number} x")) && text.len() == LONGEST));
         assert_eq!(around_lines_of_marks(&sample::sampled(), true).len(), 0);
+    }
+
+    #[test]
+    fn a_line_near_several_hot_ones_counts_once_among_the_bytes_of_text() {
+        let (file, lines) = ("src/main.rs".to_owned(), vec!["x".repeat(LONGEST); 3_000]);
+        let source = crate::snapshot::SourceText { file: file.clone(), line: 1, lines };
+        let snapshot = Snapshot { sources: vec![source], ..Snapshot::default() };
+        let frame = |line| Frame { file: Some(file.clone()), line: Some(line), ..Frame::default() };
+        let files = text(&snapshot, false, (1..=3_000).map(|line| (frame(line), FEWEST, CONTEXT)).collect());
+        assert_eq!(files[&file].len(), 3_000, "900,000 bytes");
     }
 
     #[test]

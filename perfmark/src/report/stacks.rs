@@ -12,8 +12,8 @@ use super::share::{Shares, unfinished};
 use crate::compact::{Map, sort_by};
 use crate::snapshot::{Mark, Node, Snapshot};
 
-/// The stacks in the order of their names, with their self cost in the event that orders the table. Stacks without cost
-/// are left out.
+/// The stacks with their self cost in the event that orders the table. They are in the order of their frames' names, so
+/// that those with the same callers are together. Stacks without cost are left out.
 pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let event = Shares::new(snapshot).leading();
     let names: Vec<String> = snapshot.names().iter().map(|label| frame(label)).collect();
@@ -33,7 +33,7 @@ pub(super) fn folded(snapshot: &Snapshot) -> Vec<(String, u64)> {
         snapshot.marks.iter().zip(&names).filter_map(alone).collect()
     };
     stacks.retain(|(_, own)| *own > 0);
-    sort_by(&mut stacks, Ord::cmp);
+    sort_by(&mut stacks, |one, other| one.0.split(';').cmp(other.0.split(';')).then(one.1.cmp(&other.1)));
     stacks
 }
 

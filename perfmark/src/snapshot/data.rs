@@ -108,7 +108,8 @@ pub struct SourceText {
     pub file: String,
     /// The number of the first line.
     pub line: u32,
-    /// The lines, each of at most 300 characters. Control characters other than tabs are replaced.
+    /// The lines, each of at most 300 characters. Control characters other than tabs are replaced. In a merged
+    /// snapshot, a line with different texts in the merged ones is empty.
     pub lines: Vec<String>,
 }
 

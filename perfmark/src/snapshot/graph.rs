@@ -60,7 +60,8 @@ impl Node {
 
 impl Snapshot {
     /// Keeps only the marks for which `keep` returns `true`. In the [call graph](Self::call_graph), callees of the
-    /// other marks move to those marks' callers. Samples directly in the other marks are removed.
+    /// other marks move to those marks' callers. Samples directly in the other marks are removed, and
+    /// [counted](crate::Samples::removed). [`overhead_ns`](Self::overhead_ns) is that of the marks that stay.
     ///
     /// ```
     /// let mut snapshot = perfmark::snapshot();
@@ -73,6 +74,7 @@ impl Snapshot {
             self.marks.iter().map(|mark| if keep(mark) { next.next() } else { None }).collect();
         let mut kept = indices.iter();
         self.marks.retain(|_| kept.next().is_some_and(Option::is_some));
+        self.overhead_ns = self.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
         let mut nodes = Nodes::default();
         add_all(&mut nodes, &self.call_graph, |_, node| indices.get(node.mark).copied().flatten());
         self.call_graph = plain(nodes);
@@ -98,11 +100,8 @@ impl Snapshot {
             let parent = node.parent.map(|parent| moved.get(parent).copied().flatten());
             let mark = indices.get(node.mark).copied().flatten();
             // A node whose caller is not here is not here either.
-            let found = match (parent, mark) {
-                (None, Some(mark)) => known.get(&(None, mark)).copied(),
-                (Some(Some(parent)), Some(mark)) => known.get(&(Some(parent), mark)).copied(),
-                _ => None,
-            };
+            let is_possible = parent != Some(None);
+            let found = mark.filter(|_| is_possible).and_then(|mark| known.get(&(parent.flatten(), mark)).copied());
             if let Some(node_here) = found.and_then(|index| self.call_graph.get_mut(index)) {
                 node_here.since(node);
             }
@@ -169,6 +168,16 @@ mod tests {
                 ..node(None, 0, 0, 0)
             }]
         );
+    }
+
+    #[test]
+    fn the_overhead_of_removed_marks_does_not_count() {
+        let mut some = snapshot();
+        (some.marks[0].overhead_ns, some.marks[1].overhead_ns, some.overhead_ns) = (Some(2), Some(40), Some(42));
+        some.retain(|mark| mark.name != "b");
+        assert_eq!(some.overhead_ns, Some(2));
+        some.retain(|mark| mark.name != "a");
+        assert_eq!(some.overhead_ns, None);
     }
 
     #[test]

@@ -40,9 +40,12 @@ pub struct Samples {
     pub why_without: Option<String>,
     /// The number of threads that ended before perfmark could sample them.
     pub threads_too_short: u64,
+    /// The number of samples that [`retain`](crate::Snapshot::retain) removed with their marks; `None` if it removed no
+    /// mark. The other counts here are those before.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub removed: Option<u64>,
     /// The CPU time of all threads in user mode while the program was sampled, in nanoseconds, as the kernel estimates
-    /// it, without perfmark's own threads. 0 if it is unknown, as after [`retain`](crate::Snapshot::retain) removed
-    /// samples.
+    /// it, without perfmark's own threads. 0 if it is unknown.
     #[cfg_attr(feature = "serde", serde(default))]
     pub user_ns: u64,
     /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.
@@ -188,10 +191,15 @@ pub(crate) fn possible<T>(samples: &[T]) -> &[T] {
 }
 
 impl Samples {
-    /// The number of all samples.
+    /// The number of all samples, without those that were [removed](Self::removed).
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.paths.iter().map(|path| path.samples).fold(self.unattributed, u64::saturating_add)
+    }
+
+    /// The number of all samples, with those that were removed.
+    pub(crate) fn taken_in_all(&self) -> u64 {
+        self.taken().saturating_add(self.removed.unwrap_or(0))
     }
 
     /// Whether locations have functions and lines.

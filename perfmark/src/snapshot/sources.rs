@@ -32,21 +32,18 @@ impl Snapshot {
         }
     }
 
-    /// Adds the lines of another snapshot. A line that two builds have with different texts is left out.
+    /// Adds the lines of another snapshot. A line that two builds have with different texts is empty, and stays empty
+    /// when further snapshots are added.
     pub(super) fn merge_sources(&mut self, other: &Self) {
         if possible(&self.sources) == possible(&other.sources) {
             return;
         }
         let mut files = LinesOfFiles::new();
-        let mut differing = Vec::new();
         for (file, number, text) in self.source_lines().chain(other.source_lines()) {
-            let lines = files.entry(file.clone()).or_default();
-            if lines.entry(number).or_insert_with(|| text.clone()) != text {
-                differing.push((file.clone(), number));
+            let line = files.entry(file.clone()).or_default().entry(number).or_insert_with(|| text.clone());
+            if line != text {
+                line.clear();
             }
-        }
-        for (file, number) in differing {
-            files.entry(file).or_default().remove(&number);
         }
         self.set_sources(files);
     }
@@ -66,11 +63,14 @@ mod tests {
     }
 
     #[test]
-    fn merged_sources_are_those_of_both_without_lines_that_differ() {
+    fn merged_sources_are_those_of_both_and_lines_that_differ_are_empty() {
         let mut both = snapshot(&[("a.rs", 1, &["one", "two", "three"]), ("b.rs", u32::MAX, &["end", "beyond"])]);
         both.merge(&snapshot(&[("a.rs", 2, &["2", "three", "four"])]));
-        let expected: [(&str, u32, &[&str]); 3] =
-            [("a.rs", 1, &["one"]), ("a.rs", 3, &["three", "four"]), ("b.rs", u32::MAX, &["end"])];
-        assert_eq!(both.sources, snapshot(&expected).sources);
+        let expected = snapshot(&[("a.rs", 1, &["one", "", "three", "four"]), ("b.rs", u32::MAX, &["end"])]);
+        assert_eq!(both.sources, expected.sources);
+        for text in ["2", "two", "two"] {
+            both.merge(&snapshot(&[("a.rs", 2, &[text])]));
+            assert_eq!(both.sources, expected.sources);
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 const textOf = (id) => document.getElementById(id).textContent;
 const runs = JSON.parse(textOf("runs"));
-/** Which of the runs is shown; 0 for all of them. */
-const chosenRun = Math.min(Number(/^#run=(\d+)$/.exec(location.hash)?.[1] ?? 0), runs.length);
+/** The run that the address names; 0 for all of them. */
+const runOfAddress = () => Math.min(Number(/^#run=(\d+)$/.exec(location.hash)?.[1] ?? 0), runs.length);
+/** Which of the runs is shown. */
+const chosenRun = runOfAddress();
 const words = JSON.parse(textOf(`words-${chosenRun}`));
 const [ESTIMATE, NEAR, IMPOSSIBLE] = words.symbols;
 
@@ -73,28 +75,45 @@ const impossibleSums = new Set(words.impossibleSums);
 const shareOf = (event) => (part) =>
   flagged(percent(part, denominators.get(event) ?? 0n), IMPOSSIBLE, impossibleSums.has(event));
 
+/** All values of an event that a mark or a node has. */
+const allValuesOf = (of, event) => (Object.hasOwn(of.values, event) ? of.values[event] : undefined);
+
 /** A mark's values of an event, if any call was measured. */
 function valuesOf(mark, event) {
-  const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
-  return values && values.measured > 0 ? values : undefined;
+  const values = allValuesOf(mark, event);
+  return values?.measured > 0 ? values : undefined;
 }
 
-/** A node's values of an event, if any call was measured, or any poll of a call that has not ended. */
+/** A node's values of an event, if any call was measured, or any poll of a call that has not ended: as in graph.rs. */
 function valuesOfNode(node, event) {
-  const values = Object.hasOwn(node.values, event) ? node.values[event] : undefined;
-  return values && (values.measured > 0 || Number(values.sum) !== 0) ? values : undefined;
+  const values = allValuesOf(node, event);
+  const isKnown = values && (values.measured > 0 || Number(values.sum) !== 0 || Number(values.self) !== 0);
+  return isKnown ? values : undefined;
+}
+
+/** Total or self of calls that did not return. */
+const unfinishedSum = (values, key) => BigInt(values[`unwound_${key}`]) + BigInt(values[`in_flight_${key}`]);
+
+/** Whether the cost of any call is known, by the rule of share.rs. */
+const hasCost = (values) =>
+  values.measured > 0 || unfinishedSum(values, "total") !== 0n || unfinishedSum(values, "self") !== 0n;
+
+/** A mark's values of an event, if the cost of any call is known. */
+function costOf(mark, event) {
+  const values = allValuesOf(mark, event);
+  return values && hasCost(values) ? values : undefined;
 }
 
 const estimatedEvents = new Set(
-  snapshot.marks.flatMap((mark) => Object.keys(mark.values).filter((event) => mark.values[event].extrapolated)));
+  snapshot.marks.flatMap((mark) => Object.keys(mark.values).filter((event) => costOf(mark, event)?.extrapolated)));
 
 /** Whether self is an estimate, by the rule of share.rs. */
 const isSelfEstimate = (values, event) =>
-  values.extrapolated || values.estimated > 0 || (estimatedEvents.has(event) && Boolean(values.unwound_self || values.in_flight_self));
+  values.extrapolated || values.estimated > 0 || (estimatedEvents.has(event) && unfinishedSum(values, "self") !== 0n);
 
 /** Calls that did not return, by the rule of unfinished.rs: the name of their row, and their values. */
 function unfinishedOf(mark, event) {
-  const values = Object.hasOwn(mark.values, event) ? mark.values[event] : undefined;
+  const values = allValuesOf(mark, event);
   if (!values) return [];
   const flags = { extrapolated: values.extrapolated, estimated: isSelfEstimate(values, event), isImpossible: values.isImpossible };
   const row = (what, total, self) => (total || self ? [{ what, values: { ...NOTHING, ...flags, total, self } }] : []);
@@ -126,8 +145,7 @@ const marks = snapshot.marks.map((mark, index) => ({
 }));
 
 /** Events that can order the table: those that were measured. */
-const isMeasured = (mark, event) => valuesOf(mark, event) || unfinishedOf(mark, event).length > 0;
-const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => isMeasured(mark, event)));
+const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => costOf(mark, event)));
 
 const unflaggable = [MISSING.number, ...words.symbols];
 /** With that flag before it, if `isSo` and it is a value without a flag. */
@@ -135,7 +153,6 @@ function flagged(quantity, flag, isSo) {
   const isFree = !unflaggable.includes(quantity.number[0]);
   return isSo && isFree ? { ...quantity, number: flag + quantity.number } : quantity;
 }
-const sizeOf = (value) => (value < 0 ? -value : value);
 const isNoise = (values, value) => value !== null && values.overhead.noise > 0 && sizeOf(value) <= values.overhead.noise;
 
 /** One call's cost, flagged if it is no larger than the probe's noise. */
@@ -156,21 +173,14 @@ function ofSum(values, key, show) {
   return flagged(flagged(show(value), NEAR, isNear && !isEstimate), values.isImpossible ? IMPOSSIBLE : ESTIMATE, isEstimate);
 }
 
-/** Total or self including calls that did not return, by which rows are ordered. */
-function withUnfinished(mark, event, key) {
-  const all = [valuesOf(mark, event), ...unfinishedOf(mark, event).map(({ values }) => values)];
-  const known = all.map((values) => values?.[key] ?? null).filter((value) => value !== null);
-  return known.length ? known.reduce((sum, value) => sum + BigInt(value), 0n) : null;
-}
-
 /** The values of a mark's only row. Total and self include calls that did not return. */
 function valuesOfRow(mark, event) {
-  const values = valuesOf(mark, event);
+  const values = costOf(mark, event);
   const [unfinished] = unfinishedOf(mark, event);
-  if (!unfinished) return values;
-  const sum = (key) => (values?.[key] === null ? null : withUnfinished(mark, event, key));
-  const { estimated } = unfinished.values;
-  return { ...(values ?? unfinished.values), estimated, total: sum("total"), self: sum("self") };
+  if (!values || !unfinished) return values;
+  const returned = values.measured > 0 ? values : { ...unfinished.values, total: 0, self: 0 };
+  const sum = (key) => (returned[key] === null ? null : BigInt(returned[key]) + unfinishedSum(values, key));
+  return { ...returned, estimated: unfinished.values.estimated, total: sum("total"), self: sum("self") };
 }
 
 /** Creates an element with attributes and children. Text never becomes markup. */
@@ -183,6 +193,13 @@ function make(name, attributes = {}, ...children) {
   }
   element.append(...children);
   return element;
+}
+
+/** Scrolls to a part of the page and moves the focus there. The address, which names the run, stays. */
+function goTo(part) {
+  part.scrollIntoView();
+  part.tabIndex = -1;
+  part.focus({ preventScroll: true });
 }
 
 /** The parts of a sentence. What is between backticks is code. */

@@ -5,7 +5,10 @@ let openMark = null;
 const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", emulated: "counted by an emulator", none: "not available" };
 
 /** A mean in groups of three digits, with the precision of a float. */
-const meanInFull = (value) => (Number.isSafeInteger(Math.round(value)) ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : shown(real(value, "count")));
+function meanInFull(value) {
+  if (!Number.isSafeInteger(Math.round(value))) return shown(real(value, "count"));
+  return value.toLocaleString("en", { maximumFractionDigits: 3 }).replace(/^-0$/, "0");
+}
 
 /** Rows of a name, a rounded number and the exact number. */
 function valueTable(caption, rows) {
@@ -118,9 +121,7 @@ function neighbourTable(title, map, event) {
 function sectionButtons(sections) {
   const show = (section) => {
     section.style.scrollMarginTop = `${section.parentElement.firstElementChild.offsetHeight}px`;
-    section.scrollIntoView();
-    section.tabIndex = -1;
-    section.focus({ preventScroll: true });
+    goTo(section);
   };
   const button = ([name, section]) => make("button", { type: "button", onclick: () => show(section) }, name);
   return sections.length > 1 ? [make("nav", { "aria-label": "Sections" }, ...sections.map(button))] : [];
@@ -135,9 +136,10 @@ function showMark(mark, { movesFocus = true } = {}) {
     ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["cancelled", mark.cancelled],
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
   ].filter(([name, value]) => name === "calls" || value > 0);
-  const [values, unit] = [mark.values[state.event], unitOf(state.event)];
-  const ofCalls = values?.measured > 0
-    ? [[`self (${state.event})`, ofSum(values, "self", shareOf(state.event))], ...["mean", "p50", "p99"].map((key) => [key, ofCall(values, key, unit)])]
+  const [values, unit] = [valuesOfRow(mark, state.event), unitOf(state.event)];
+  const oneCall = (key) => [key, ofCall(values, key, unit)];
+  const ofRow = values
+    ? [[`self (${state.event})`, ofSum(values, "self", shareOf(state.event))], ...["mean", "p50", "p99"].map(oneCall)]
     : [];
   const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
   const around = snapshot.call_graph.length && state.event !== undefined ? neighbours(mark, state.event) : [];
@@ -154,7 +156,7 @@ function showMark(mark, { movesFocus = true } = {}) {
     make("header", {}, make("div", {}, title, make("p", { class: "location" }, make("code", {}, mark.path), make("span", {}, `${mark.file}:${mark.line}`))), close),
     make("dl", { class: "facts" },
       ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, exact(value)))),
-      ...ofCalls.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, shown(value)))),
+      ...ofRow.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, shown(value)))),
       ...(mark.offCpu === null ? [] : [make("div", {}, make("dt", {}, "off-CPU"), make("dd", {}, `${mark.offCpu} %`))]),
       ...(mark.ipc === null ? [] : [make("div", {}, make("dt", {}, "IPC"), make("dd", {}, mark.ipc))])),
     ...(mark.coverage ? [make("p", { class: "coverage" }, ...sentence(mark.coverage))] : []),

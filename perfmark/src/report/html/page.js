@@ -60,6 +60,7 @@ function setUpHead() {
   ];
   byId("hints").hidden = hints.length === 0;
   byId("hints").textContent = hints.join(" · ");
+  byId("hints").addEventListener("click", () => goTo(byId("legend")));
   const ofAxis = "distribution: number of calls at each cost, on a logarithmic scale that all marks share";
   byId("legend").append(...[...words.legend, ...(measuredEvents.length ? [ofAxis] : [])].map((line) => {
     const [, head, rest] = /^([^:`]{1,60}):\s?(.*)$/s.exec(line) ?? [];
@@ -75,7 +76,10 @@ function setUpRuns() {
   byId("chosen-run").selectedIndex = chosenRun;
   byId("chosen-run").addEventListener("change", ({ target }) => {
     location.hash = target.selectedIndex ? `run=${target.selectedIndex}` : "";
-    location.reload();
+  });
+  // The address also changes when a reader goes back to another run.
+  addEventListener("hashchange", () => {
+    if (runOfAddress() !== chosenRun) location.reload();
   });
 }
 

@@ -21,6 +21,8 @@ const LADDERS = {
 };
 const MISSING = { number: "–", unit: "" };
 
+const sizeOf = (value) => (value < 0 ? -value : value);
+
 const rounded = (value, size) => (value + size / 2n) / size;
 
 const grouped = (digits) => digits.replace(/\B(?=(\d{3})+$)/g, ",");
@@ -58,24 +60,21 @@ const negated = (quantity) => ({ ...quantity, number: `-${quantity.number}` });
 /** An integer number of occurrences or nanoseconds; a sum can be negative. */
 const integer = (value, unit) => (value < 0 ? negated(integer(-BigInt(value), unit)) : climb(BigInt(value) * MICRO, unit));
 
-/** A mean or a ratio. */
+/** A mean or a ratio. A negative one that rounds to nothing is 0. */
 function real(value, unit) {
   if (Number.isNaN(value)) return MISSING;
-  if (value < 0) return negated(real(-value, unit));
   if (value > 0 && value < 0.005) return { number: "<0.01", unit: LADDERS[unit][0].name };
+  if (value < 0) return value > -0.005 ? integer(0, unit) : negated(real(-value, unit));
   const micro = value > 1e30 ? LARGEST * MICRO : BigInt(Math.round(value * 1e6));
   return climb(micro < LARGEST * MICRO ? micro : LARGEST * MICRO, unit);
 }
 
-/** `part` of `all` in percent, to one decimal. */
+/** `part` of `all` in percent, to one decimal. A negative one that rounds to nothing is 0. */
 function percent(part, all) {
   if (BigInt(all) === 0n) return MISSING;
-  if (part < 0) {
-    const quantity = percent(-BigInt(part), all);
-    return quantity.number === "<0.1" ? quantity : negated(quantity);
-  }
-  const tenths = rounded(BigInt(part) * 1000n, BigInt(all));
-  return { number: tenths === 0n && part > 0 ? "<0.1" : decimal(tenths, 1), unit: "%" };
+  const tenths = rounded(BigInt(sizeOf(part)) * 1000n, BigInt(all));
+  const quantity = { number: tenths === 0n && part > 0 ? "<0.1" : decimal(tenths, 1), unit: "%" };
+  return tenths > 0n && part < 0 ? negated(quantity) : quantity;
 }
 
 const shown = ({ number, unit }) => (unit ? `${number} ${unit}` : number);

@@ -1,20 +1,11 @@
-//! What the page shows of samples besides those in the JSON report: names as in the table, where the marked functions
-//! are in stacks, and the source text around sampled lines.
-
-use std::collections::BTreeMap;
+//! What the page shows of samples besides those in the JSON report: names as in the table, and where the marked
+//! functions are in stacks.
 
 use crate::report::hot_lines::{HotLines, functions_to_show, off_to_show};
-use crate::report::json::{Json, Writer};
+use crate::report::json::{Json, Writer, objects};
 use crate::report::sampling::lacks_of;
-use crate::report::source_text::around_lines_of_marks;
 use crate::snapshot::path::{bare, readable};
-use crate::snapshot::{Frame, HotFunction, LinesOfFiles, MarkedFunctions, Samples, Snapshot, StackFrame};
-
-/// The parts of the page's data that are about samples.
-pub(super) struct Sampled {
-    pub(super) samplings: Vec<Sampling>,
-    pub(super) source: Text,
-}
+use crate::snapshot::{Frame, HotFunction, MarkedFunctions, Samples, Snapshot, StackFrame};
 
 /// The samples of one event and rate.
 pub(super) struct Sampling {
@@ -30,31 +21,26 @@ pub(super) struct Sampling {
     functions: Vec<String>,
     files: Vec<String>,
     outside: Vec<Outside>,
-    /// The samples in functions whose marks the filter turns off; 0 if they are too few to show.
-    off: u64,
+    /// The samples in functions whose marks the filter turns off, as text; 0 if they are too few to show.
+    off: String,
 }
 
 /// A function outside of all marks.
 struct Outside {
     name: String,
     place: String,
-    samples: u64,
+    /// As text, because JavaScript would round large numbers.
+    samples: String,
     /// The mark or the threads that it was executed in.
     around: String,
     /// Whether its source is one of the program's.
     is_own: bool,
 }
 
-/// The text of lines.
-pub(super) struct Text(LinesOfFiles);
-
-impl Sampled {
-    /// `reads_sources` adds the text of lines.
-    pub(super) fn new(snapshot: &Snapshot, reads_sources: bool) -> Self {
-        let names = HotLines::new(snapshot, false);
-        let samplings = snapshot.samples.iter().map(|samples| Sampling::new(snapshot, samples, &names)).collect();
-        Self { samplings, source: Text(around_lines_of_marks(snapshot, reads_sources)) }
-    }
+/// The samples of each event and rate, in the order of the snapshot.
+pub(super) fn samplings(snapshot: &Snapshot) -> Vec<Sampling> {
+    let names = HotLines::new(snapshot, false);
+    snapshot.samples.iter().map(|samples| Sampling::new(snapshot, samples, &names)).collect()
 }
 
 impl Sampling {
@@ -82,7 +68,7 @@ impl Sampling {
             functions: samples.frames.iter().map(name).collect(),
             files: samples.frames.iter().map(file).collect(),
             outside: outside(snapshot, samples, names),
-            off: off_to_show(snapshot, samples),
+            off: off_to_show(snapshot, samples).to_string(),
         }
     }
 }
@@ -92,7 +78,7 @@ fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<
     let outside = |function: HotFunction| Outside {
         name: name(&function.frame),
         place: names.place(&function.frame).unwrap_or_default(),
-        samples: function.samples,
+        samples: function.samples.to_string(),
         around: names.around(&function),
         is_own: function.can_be_marked,
     };
@@ -103,55 +89,9 @@ fn name(frame: &Frame) -> String {
     bare(&readable(&frame.function))
 }
 
-impl Json for Sampling {
-    fn write(&self, out: &mut Writer) {
-        out.level(['{', '}'], |out| {
-            out.field("rate", &self.rate);
-            out.field("isBiased", &self.is_biased);
-            out.field("lacks", &self.lacks);
-            out.field("own", &self.own);
-            out.field("probe", &self.probe);
-            out.field("functions", &self.functions);
-            out.field("files", &self.files);
-            out.field("outside", &self.outside);
-            out.field("off", &self.off.to_string());
-        });
-    }
-}
-
-impl Json for Outside {
-    fn write(&self, out: &mut Writer) {
-        out.level(['{', '}'], |out| {
-            out.field("name", &self.name);
-            out.field("place", &self.place);
-            // Text, because JavaScript would round large numbers.
-            out.field("samples", &self.samples.to_string());
-            out.field("around", &self.around);
-            out.field("isOwn", &self.is_own);
-        });
-    }
-}
-
-impl Json for Text {
-    fn write(&self, out: &mut Writer) {
-        out.level(['{', '}'], |out| {
-            for (file, lines) in &self.0 {
-                out.field(file, &Lines(lines));
-            }
-        });
-    }
-}
-
-struct Lines<'a>(&'a BTreeMap<u32, String>);
-
-impl Json for Lines<'_> {
-    fn write(&self, out: &mut Writer) {
-        out.level(['{', '}'], |out| {
-            for (number, text) in self.0 {
-                out.field(&number.to_string(), text);
-            }
-        });
-    }
+objects! {
+    Sampling { rate, is_biased as "isBiased", lacks, own, probe, functions, files, outside, off }
+    Outside { name, place, samples, around, is_own as "isOwn" }
 }
 
 #[cfg(test)]
@@ -163,7 +103,7 @@ mod tests {
     fn marked_functions_are_found_in_the_stacks_that_reach_them() {
         let snapshot = sample::sampled();
         let samples = &snapshot.samples[0];
-        let own = Sampled::new(&snapshot, false).samplings.remove(0).own;
+        let own = samplings(&snapshot).remove(0).own;
         let at = samples.paths.iter().position(|path| path.marks == [1, 0]).expect("a path");
         let stacks = samples.paths[at].stacks.iter().zip(&own[at]);
         let lines =

@@ -11,7 +11,7 @@ const part = (head, key, why) => ({
   why,
   isBar: true,
   cell: (_, values, unit, event) => ofSum(values, key, shareOf(event)),
-  order: (mark, event) => withUnfinished(mark, event, key),
+  order: (mark, event) => valuesOfRow(mark, event)?.[key],
 });
 
 const COLUMNS = [
@@ -23,7 +23,7 @@ const COLUMNS = [
     head: "total sum",
     why: "The sum over all calls; recursion counts once",
     cell: (_, values, unit) => ofSum(values, "total", (value) => integer(value, unit)),
-    order: (mark, event) => withUnfinished(mark, event, "total"),
+    order: (mark, event) => valuesOfRow(mark, event)?.total,
   },
   { id: "calls", head: "calls", why: "Calls that ended, in any way", cell: (mark) => integer(mark.calls, "count"), order: (mark) => mark.calls, ofMark: true },
   {

@@ -79,7 +79,8 @@ impl Snapshot {
     /// executed one.
     ///
     /// The list has neither `main` nor the runtime around it, such as `std::rt`, `_start` and `__libc_start_main`.
-    /// Samples without names count for no function.
+    /// Samples without names count for no function. The list is empty after [`retain`](Self::retain) removed marks,
+    /// because functions of these marks would be in it.
     ///
     /// ```
     /// let snapshot = perfmark::snapshot();
@@ -107,7 +108,7 @@ impl Snapshot {
     /// A sample counts for the innermost such function in its stack, as in
     /// [`unmarked_functions`](Self::unmarked_functions), and inside a mark only for one that the marked function calls.
     /// Samples without such a function count for none, and neither do those at entry and exit of marks, nor those in
-    /// functions that are inlined in the marked one.
+    /// functions that are inlined in the marked one. The list is empty after [`retain`](Self::retain) removed marks.
     #[must_use]
     pub fn functions_to_mark(&self, samples: &Samples) -> Vec<HotFunction> {
         let marked = MarkKeys::new(&self.marks);
@@ -143,6 +144,10 @@ fn by_function<'a>(
     attributed: impl Iterator<Item = ((usize, bool), &'a SampledPath, u64)>,
     is_listed: impl Fn(&Frame) -> bool,
 ) -> Vec<HotFunction> {
+    // It is not known which functions have the marks that were removed.
+    if samples.removed.is_some() {
+        return Vec::new();
+    }
     let mut by_frame: BTreeMap<(usize, bool), BTreeMap<Around<'a>, u64>> = BTreeMap::new();
     for (frame, path, samples) in attributed {
         let around = (path.marks.last().copied(), path.thread.as_deref());
@@ -243,7 +248,7 @@ pub(super) fn is_runtime(frame: &Frame) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Mark;
+    use crate::snapshot::{Mark, Module};
 
     const APP: &str = "/home/me/app/src/main.rs";
     const STD: &str = "/rustc/59807616e1/library/core/src/iter/range.rs";
@@ -348,6 +353,29 @@ mod tests {
         // Debug information with nothing but lines has no paths.
         let brief = [frame("marked", APP, 7)];
         assert_eq!(functions(&["app::marked"], &[(&[&brief], 9)]), []);
+    }
+
+    #[test]
+    fn functions_whose_marks_were_removed_are_not_suggested() {
+        let marks = ["app::marked", "app::off"].map(|path| Mark {
+            path: path.into(),
+            file: "src/main.rs".into(),
+            on: path == "app::marked",
+            ..Mark::default()
+        });
+        let named = [frame("app::marked", APP, 7), frame("app::off", APP, 9)];
+        let named = named.into_iter().zip(0..).map(|(frame, at)| ((0, at), vec![frame])).collect();
+        let mut samples = Samples { modules: vec![Module::default()], ..Samples::default() };
+        let stacks = BTreeMap::from([(vec![(0, 0)], 5_u64), (vec![(0, 1)], 6)]);
+        samples.set_paths([(vec![], stacks)]);
+        samples.set_names(&named);
+        let mut snapshot = Snapshot { marks: marks.into(), samples: vec![samples], ..Snapshot::default() };
+        assert_eq!(snapshot.samples_of_marks_off(&snapshot.samples[0]), 6);
+        snapshot.retain(|_| false);
+        let samples = &snapshot.samples[0];
+        assert_eq!([snapshot.functions_to_mark(samples), snapshot.unmarked_functions(samples)], [[], []]);
+        snapshot.marks = vec![Mark { path: "app::off".into(), ..Mark::default() }];
+        assert_eq!(snapshot.samples_of_marks_off(&snapshot.samples[0]), 0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::marked_functions::MarkedFunctions;
 use super::stack::StackFrame;
 use crate::compact::{Map, sort_by_key};
 use crate::snapshot::data::Snapshot;
+use crate::snapshot::path::{bare, readable};
 use crate::snapshot::samples::{Frame, SampledPath, Samples};
 
 /// A line of source, and the samples there.
@@ -16,7 +17,8 @@ use crate::snapshot::samples::{Frame, SampledPath, Samples};
 pub struct HotLine {
     /// The line and its function. It is a line of the marked function if the stack reaches it: time in functions that
     /// it calls counts at the line of the call. Otherwise it is the outermost known line of the stack, or the executed
-    /// one if the stack goes on beyond the mark.
+    /// one if the stack goes on beyond the mark. A line that belongs to several closures or instances of a function has
+    /// the name of one of them.
     pub frame: Frame,
     /// Whether it is a line of the marked function.
     pub is_own: bool,
@@ -26,6 +28,20 @@ pub struct HotLine {
     pub samples: u64,
     /// How many of them were in functions that this line called, and that were not inlined.
     pub in_callees: u64,
+}
+
+impl HotLine {
+    /// The function's path without closures and generic parameters, which distinguishes lines: empty for a line of the
+    /// marked function.
+    #[must_use]
+    pub fn function(&self) -> String {
+        function(&self.frame, self.is_own)
+    }
+}
+
+/// As [`HotLine::function`]. Without a file, it is all that is known of a line.
+fn function(frame: &Frame, is_own: bool) -> String {
+    if is_own && frame.file.is_some() { String::new() } else { bare(&readable(&frame.function)) }
 }
 
 impl Snapshot {
@@ -111,8 +127,8 @@ impl<'a> SamplesByMark<'a> {
                 continue;
             };
             let (is_own, is_in_callee) = (stack.own.is_some(), depth > 0);
-            let line = Line { frame, is_own, is_cut: is_in_callee && !is_own };
-            add(&mut lines, line, stack.samples, is_in_callee);
+            let line = Line::new(frame, is_own, is_in_callee && !is_own);
+            add(&mut lines, line, frame, stack.samples, is_in_callee);
         }
         sorted(lines)
     }
@@ -132,12 +148,13 @@ impl<'a> SamplesByMark<'a> {
     /// line's samples are that are not in the line itself. The one with the most samples is first.
     #[must_use]
     pub fn lines_inside(&self, mark: Option<usize>, line: &HotLine) -> Vec<HotLine> {
+        let of = Line::new(&line.frame, true, false);
         let mut lines = Lines::new();
         for Stack { frames, own, samples, .. } in self.stacks(mark).filter(|stack| !stack.is_probe()) {
             let Some(called) = own.filter(|&own| own > 0).and_then(|own| frames.get(own)) else { continue };
-            if let Some(executed) = frames[0].frame.filter(|_| line.is_own && called.frame == Some(&line.frame)) {
-                let line = Line { frame: executed, is_own: false, is_cut: false };
-                add(&mut lines, line, samples, called.depth > 0);
+            let is_called = called.frame.is_some_and(|frame| Line::new(frame, true, false) == of);
+            if let Some(executed) = frames[0].frame.filter(|_| line.is_own && is_called) {
+                add(&mut lines, Line::new(executed, false, false), executed, samples, called.depth > 0);
             }
         }
         sorted(lines)
@@ -159,31 +176,36 @@ impl Stack<'_> {
     }
 }
 
-/// As in [`HotLine`].
+/// What distinguishes lines in reports.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Line<'a> {
-    frame: &'a Frame,
+    function: String,
+    file: Option<&'a str>,
+    number: Option<u32>,
     is_own: bool,
     is_cut: bool,
 }
 
-/// The samples of each line, and those in its callees.
-type Lines<'a> = BTreeMap<Line<'a>, [u64; 2]>;
+impl<'a> Line<'a> {
+    fn new(frame: &'a Frame, is_own: bool, is_cut: bool) -> Self {
+        let (function, file) = (function(frame, is_own), frame.file.as_deref());
+        Self { function, file, number: frame.line, is_own, is_cut }
+    }
+}
 
-fn add<'a>(lines: &mut Lines<'a>, line: Line<'a>, samples: u64, is_in_callee: bool) {
-    let [all, in_callees] = lines.entry(line).or_default();
+/// Each line with a frame of it, its samples, and those in its callees.
+type Lines<'a> = BTreeMap<Line<'a>, (&'a Frame, [u64; 2])>;
+
+fn add<'a>(lines: &mut Lines<'a>, line: Line<'a>, frame: &'a Frame, samples: u64, is_in_callee: bool) {
+    let (_, [all, in_callees]) = lines.entry(line).or_insert((frame, [0; 2]));
     *all = all.saturating_add(samples);
     *in_callees = in_callees.saturating_add(if is_in_callee { samples } else { 0 });
 }
 
 /// The line with the most samples first.
 fn sorted(lines: Lines<'_>) -> Vec<HotLine> {
-    let line = |(Line { frame, is_own, is_cut }, [samples, in_callees]): (Line<'_>, [u64; 2])| HotLine {
-        frame: frame.clone(),
-        is_own,
-        is_cut,
-        samples,
-        in_callees,
+    let line = |(Line { is_own, is_cut, .. }, (frame, [samples, in_callees])): (Line<'_>, (&Frame, [u64; 2]))| {
+        HotLine { frame: frame.clone(), is_own, is_cut, samples, in_callees }
     };
     let mut lines: Vec<HotLine> = lines.into_iter().map(line).collect();
     sort_by_key(&mut lines, |line| Reverse(line.samples));
@@ -218,12 +240,12 @@ impl Samples {
 
     /// Whether it is unknown of more than 5 % to which mark they belong.
     pub(crate) fn is_unattributed(&self) -> bool {
-        u128::from(self.unattributed) * 20 > u128::from(self.taken())
+        u128::from(self.unattributed) * 20 > u128::from(self.taken_in_all())
     }
 
     /// Whether more than 5 % were lost.
     pub(crate) fn is_lossy(&self) -> bool {
-        let all = u128::from(self.lost) + u128::from(self.taken());
+        let all = u128::from(self.lost) + u128::from(self.taken_in_all());
         u128::from(self.lost) * 20 > all
     }
 
@@ -247,7 +269,7 @@ impl Samples {
     pub(crate) fn missing(&self) -> Option<u64> {
         const ENOUGH_NS: u64 = 1_000_000_000;
         let expected = self.expected().filter(|_| self.user_ns >= ENOUGH_NS || self.threads_without > 0)?;
-        let missing = expected.saturating_sub(self.taken().saturating_add(self.lost));
+        let missing = expected.saturating_sub(self.taken_in_all().saturating_add(self.lost));
         let chance = 3.0 * (expected as f64).sqrt();
         (missing as f64 > (expected as f64 / 20.0).max(chance)).then_some(missing)
     }

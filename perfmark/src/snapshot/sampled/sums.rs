@@ -165,6 +165,7 @@ impl Samples {
     /// These samples, with the counts of two others combined.
     fn with_counts(self, parts: [&Self; 2], combine: fn(u64, u64) -> u64) -> Self {
         let count = |number: fn(&Self) -> u64| combine(number(parts[0]), number(parts[1]));
+        let removed = parts.iter().any(|samples| samples.removed.is_some());
         Self {
             lost: count(|samples| samples.lost),
             throttled: count(|samples| samples.throttled),
@@ -175,6 +176,7 @@ impl Samples {
             why_without: parts.iter().find_map(|samples| samples.why_without.clone()),
             threads_too_short: count(|samples| samples.threads_too_short),
             user_ns: count(|samples| samples.user_ns),
+            removed: removed.then(|| count(|samples| samples.removed.unwrap_or(0))),
             ..self
         }
     }
@@ -182,11 +184,10 @@ impl Samples {
     /// Keeps the samples of the marks that have a new index, and those outside of all marks.
     pub(in crate::snapshot) fn retain(&mut self, indices: &[Option<usize>]) {
         let index = |mark: usize| at(indices, mark);
-        let before = self.paths.len();
+        let before = self.taken_in_all();
         self.paths.retain(|path| path.marks.last().is_none_or(|&mark| index(mark).is_some()));
-        if self.paths.len() < before {
-            // That of these samples is not known.
-            self.user_ns = 0;
+        if indices.contains(&None) || self.removed.is_some() {
+            self.removed = Some(before.saturating_sub(self.taken()));
         }
         for path in &mut self.paths {
             path.marks.retain(|&mark| index(mark).is_some());
@@ -305,17 +306,36 @@ mod tests {
     }
 
     #[test]
-    fn the_time_that_should_have_samples_is_added_and_subtracted_and_unknown_for_a_part_of_the_samples() {
+    fn the_time_that_should_have_samples_is_added_and_subtracted() {
         let mut other = one();
         other.samples[0].user_ns = 5;
         let mut both = other.clone();
         both.merge(&other);
         assert_eq!(only(&both).user_ns, 10);
         assert_eq!(only(&Snapshot { wall_ns: 1, ..both.clone() }.since(&other)).user_ns, 5);
-        both.retain(|_| true);
-        assert_eq!(only(&both).user_ns, 10);
-        both.retain(|mark| mark.name != "a");
-        assert_eq!(only(&both).user_ns, 0);
+    }
+
+    #[test]
+    #[cfg(feature = "record")]
+    fn removed_samples_are_counted_so_that_missing_ones_stay_few() {
+        let paths = [path(&[0], &[(&[(APP, 16)], 965)]), path(&[1], &[(&[(APP, 32)], 10)])];
+        let mut some = snapshot(&["a", "b"], &["app"], &paths);
+        let samples = &mut some.samples[0];
+        // 1,000 were taken, and 99 a second are expected.
+        (samples.lost, samples.unattributed, samples.threads_without) = (25, 25, 1);
+        samples.user_ns = 10_000_000_000;
+        some.retain(|_| true);
+        assert_eq!((only(&some).removed, only(&some).is_biased()), (None, false));
+        for _ in 0..2 {
+            some.retain(|mark| mark.name == "b");
+            assert_eq!((only(&some).removed, only(&some).taken()), (Some(965), 35));
+            assert!(!only(&some).is_biased(), "lost, unattributed and missing ones are of 1,000");
+        }
+        some.samples[0].lost = 55;
+        assert!(only(&some).is_lossy());
+        let mut both = some.clone();
+        both.merge(&some);
+        assert_eq!(only(&both).removed, Some(1_930));
     }
 
     #[test]

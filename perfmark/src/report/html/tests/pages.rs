@@ -45,6 +45,7 @@ pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
         ("time-only", sample::time_only()),
         ("unfinished", unfinished(&["time"])),
         ("unfinished-events", unfinished(&["time", "page-faults"])),
+        ("unmeasured", unmeasured()),
         ("impossible", impossible()),
         ("nasty-counts", nasty[3].clone()),
         ("nasty-times", nasty[5].clone()),
@@ -242,6 +243,20 @@ fn hostile() -> Snapshot {
         mark.file = HOSTILE[0].to_owned();
     }
     Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
+}
+
+/// A mark that would be an estimate if a call of it had been measured, beside marks whose self is exact.
+fn unmeasured() -> Snapshot {
+    let returned = |own| Values { self_sum: Some(own), ..sample::values("time", 4, 40_000) };
+    let marks = [
+        ("skips", Values { extrapolated: true, ..sample::values("time", 0, 0) }),
+        ("unwinds", Values { unwound_total: 20_000, unwound_self: 20_000, ..returned(40_000) }),
+        ("cancels out", Values { unwound_self: 7_000, in_flight_self: -7_000, ..returned(30_000) }),
+        ("has no cost", Values { unwound_self: 7_000, in_flight_self: -7_000, ..sample::values("time", 0, 0) }),
+        ("returns", returned(10_000)),
+    ];
+    let marks = marks.map(|(name, values)| Mark { values: vec![values], ..sample::mark(name, 5) });
+    sample::snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks)
 }
 
 /// A mark that measured all calls, beside estimates that are longer than the run.
