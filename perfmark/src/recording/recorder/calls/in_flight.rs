@@ -29,8 +29,9 @@ fn of_open_calls(recorder: &Recorder) -> Vec<OpenCall> {
         if recorder.is_unrecorded(frame) {
             return true;
         }
-        open.extend(costs.map(|OpenCost { event, net, own }| {
-            let own = own.wrapping_sub(Parts::new(plan, frame, recorder, event, own).of_skipped());
+        open.extend(costs.map(|OpenCost { event, net, own, thinned }| {
+            let of_skipped = Parts::new(plan, frame, recorder, event, [own, thinned], false).of_skipped();
+            let own = own.wrapping_sub(of_skipped);
             let total = if is_nested { 0 } else { weighted(net) };
             OpenCall {
                 mark: plan.cells.mark.index(),

@@ -229,7 +229,7 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     if let Some((event, _)) = suspended
         && let Some(cost) = costs[event.n].filter(|_| outcome != Outcome::Pending)
     {
-        below.add_inner_cost(event.slot_index, cost.net);
+        slow::add_inner_cost(plan, recorder, below, event.slot_index, cost.net);
         if let Some(node) = node.filter(|_| outcome == Outcome::Ready) {
             node.add_cost(event.n, plan.weight().wrapping_mul(cost.net), 0);
         }

@@ -27,7 +27,7 @@ use super::slow;
 use crate::recording::cells::{EventCells, add};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
-    EventSet, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, InnerCalls, Plan, Recorder, SPLIT, THINNED_INSIDE, Token,
+    EventSet, FAST_EVENT_SLOTS, FEW_EVENT_SLOTS, FrameRef, HeldRecorder, InnerCalls, Plan, Recorder, SPLIT, Token,
     UNRECORDED, stack::SKIPPED,
 };
 
@@ -186,11 +186,11 @@ pub(crate) unsafe fn end<
             return slow::end(plan, frame, recorder);
         }
         let special = frame.skipped_inside(recorder.bursts.gap.position());
-        if special != 0 || !plan.has_room(&net) {
+        if special != 0 || !plan.has_room::<N, IS_LEAF>(&net) {
             counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
             return end_special::<N>(plan, frame, recorder, special, IS_LEAF);
         }
-    } else if !plan.has_room(&net) || is_negative {
+    } else if !plan.has_room::<N, IS_LEAF>(&net) || is_negative {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
     reach(&recorder, || reached::name(if IS_LEAF { "end a leaf" } else { "end" }, KIND, [N, K], IS_WATCHED));
@@ -208,11 +208,22 @@ pub(crate) unsafe fn end<
     recorder.release();
 }
 
-/// Continues the end of a call that is special: calls inside it were skipped, it has flags, its mark is thinned, or its
-/// values are out of its histograms' range. `special` is the number of skipped calls inside, with the call's flags.
-/// What the events counted is in the frame's spare words.
+/// Adds the own cost of a call to the call around, as that of a mark that is not thinned.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "see `read_counts`")]
+fn add_unthinned<const N: usize>(plan: &Plan, below: FrameRef, own: &[u64; N]) {
+    (0..N).for_each(|n| below.add_unthinned(slot_index::<GENERAL>(plan.set(), n), own[n]));
+}
+
+/// Continues the end of a call that is special: calls inside it were skipped, it has flags, its values are out of its
+/// histograms' range, or its thread has thinned marks. A leaf call of a thinned mark ends here only for one of the
+/// first three reasons, or if there is a call graph. `special` is the number of skipped calls inside, with the call's
+/// flags. What the events counted is in the frame's spare words.
 #[inline(never)]
 fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, special: u64, is_leaf: bool) {
+    if is_leaf && special == 0 && !plan.is_thinned() && frame.graph_node().is_none() {
+        return end_unthinned_leaf::<N>(plan, frame, recorder);
+    }
     let (set, skipped) = (plan.set(), special & SKIPPED);
     let slot = |n: usize| slot_index::<GENERAL>(set, n);
     let counted: [u64; N] = array::from_fn(|n| frame.spare(n));
@@ -223,8 +234,8 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
     });
     // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
     let cells = unsafe { plan.event_cells::<N>() };
-    let has_thinned = special & THINNED_INSIDE != 0;
-    let ends_slowly = special & SPLIT != 0 || skipped != 0 && (plan.is_thinned() || has_thinned);
+    // Calibration does not see what skipped calls inside a call of a thinned mark take.
+    let ends_slowly = special & SPLIT != 0 || skipped != 0 && plan.is_thinned();
     if ends_slowly || !(0..N).all(|n| cells[n].values.span().has(net[n])) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }
@@ -233,29 +244,18 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
     plan.cells.open.store(open_before, Relaxed);
     let mut inside: [u64; N] = array::from_fn(|n| frame.inner_cost[slot(n)].get());
     let own: [u64; N] = array::from_fn(|n| net[n].wrapping_sub(inside[n]));
-    let is_in_burst = recorder.end_thinned(plan, frame) || has_thinned && recorder.is_in_complete_burst(frame);
-    if !is_leaf && is_in_burst {
-        let thinned: [u64; N] = array::from_fn(|n| frame.thinned(slot(n))[0]);
-        // Without a branch: calibration measures calls with calls of thinned marks inside, and others must not take
-        // less.
-        let counts = u64::from(has_thinned || thinned.iter().any(|thinned| *thinned != 0));
-        (0..N).for_each(|n| cells[n].add_in_bursts(own[n].wrapping_mul(counts), thinned[n]));
-    }
-    if has_thinned {
-        frame.forget_thinned::<FAST_EVENT_SLOTS>();
-        below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.thinned_extra);
-    } else if plan.is_thinned() {
-        let costs = |n: usize| if is_in_burst { [own[n], 0] } else { [0, own[n]] };
-        frame.pass_thinned_on::<FAST_EVENT_SLOTS>((0..N).map(|n| (slot(n), costs(n))), is_leaf);
-    }
+    let thinned: [u64; N] = array::from_fn(|n| if is_leaf { 0 } else { frame.thinned_inside(slot(n)) });
     if !is_leaf {
-        frame.move_all_to::<FAST_EVENT_SLOTS>(&below);
-        below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.caller_extra);
+        // Without a branch: calls of thinned marks in the loops of calibration are in bursts, and others must not take
+        // less.
+        let has_thinned = frame.has_thinned_inside(recorder.stack.serial.get());
+        let counts = u64::from((skipped == 0) & has_thinned & recorder.is_in_complete_burst(frame));
+        (0..N).for_each(|n| cells[n].add_in_bursts(own[n].wrapping_mul(counts), thinned[n].wrapping_mul(counts)));
     }
-    // From here on as for a leaf.
-    _ = pass_to_caller::<GENERAL, N>(plan, frame, below, &own, true);
-    if skipped != 0 {
-        below.add_overhead::<FAST_EVENT_SLOTS>(&set.overhead.skipped_extra);
+    if N <= FEW_EVENT_SLOTS && recorder.has_few_slots.get() {
+        pass_special_on::<N, FEW_EVENT_SLOTS>(plan, frame, &recorder, special, is_leaf, &own);
+    } else {
+        pass_special_on::<N, FAST_EVENT_SLOTS>(plan, frame, &recorder, special, is_leaf, &own);
     }
     if special & UNRECORDED != 0 {
         add(&plan.cells.skipped, 1);
@@ -264,7 +264,7 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
     } else {
         if skipped != 0 {
             for n in 0..N {
-                inside[n] = inside[n].wrapping_add(cells[n].of_skipped(own[n], 0, 0, 0));
+                inside[n] = inside[n].wrapping_add(cells[n].of_skipped(own[n], thinned[n], 0, 0));
             }
             add(&plan.cells.estimated, 1);
         }
@@ -278,6 +278,64 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
     }
     recorder.stack.pop_to(below);
     recorder.release();
+}
+
+/// Ends a leaf call of a mark that is not thinned, on a thread that has thinned marks. What the events counted is in
+/// the frame's spare words.
+#[inline(never)]
+fn end_unthinned_leaf<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
+    let (counted, overhead): ([u64; N], _) = (array::from_fn(|n| frame.spare(n)), &plan.set().overhead);
+    let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead.in_leaf[n].get()));
+    // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
+    let cells = unsafe { plan.event_cells::<N>() };
+    if !(0..N).all(|n| cells[n].values.span().has(net[n])) {
+        return end_out_of_range(plan, frame, recorder, &counted);
+    }
+    reach(&recorder, || reached::special_name(N));
+    let (open_before, below) = (frame.open_before.get(), frame.below());
+    plan.cells.open.store(open_before, Relaxed);
+    if N <= FEW_EVENT_SLOTS && recorder.has_few_slots.get() {
+        pass_special_on::<N, FEW_EVENT_SLOTS>(plan, frame, &recorder, 0, true, &net);
+    } else {
+        pass_special_on::<N, FAST_EVENT_SLOTS>(plan, frame, &recorder, 0, true, &net);
+    }
+    // SAFETY: the cells span these values.
+    unsafe { add_call::<N, true>(open_before, &cells, &net, &[0; N]) };
+    recorder.stack.pop_to(below);
+    recorder.release();
+}
+
+/// Adds the cost of a special call, `own`, and of its inner calls to the call around, and the overhead of their probes,
+/// on a thread with at most `COUNT` event slots.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "compiled for few slots and for more")]
+fn pass_special_on<const N: usize, const COUNT: usize>(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: &Recorder,
+    special: u64,
+    is_leaf: bool,
+    own: &[u64; N],
+) {
+    let (set, below) = (plan.set(), frame.below());
+    if !plan.is_thinned() {
+        add_unthinned(plan, below, own);
+    }
+    if is_leaf {
+        below.count_unthinned(u64::from(!plan.is_thinned()));
+    } else {
+        frame.end_unthinned::<COUNT>(plan.is_thinned(), recorder.stack.serial.get());
+        frame.move_all_to::<COUNT>(&below);
+        below.add_overhead::<COUNT>(&set.overhead.caller_extra);
+    }
+    (0..N).for_each(|n| below.add_inner_cost(slot_index::<GENERAL>(set, n), own[n]));
+    below.add_overhead::<COUNT>(&set.overhead.total);
+    if special & SKIPPED != 0 {
+        below.add_overhead::<COUNT>(&set.overhead.skipped_extra);
+    }
+    if special & UNRECORDED != 0 && is_leaf {
+        below.add_overhead::<COUNT>(&set.overhead.unrecorded_extra);
+    }
 }
 
 /// Closes the innermost frame, of a poll, and stores in it what the poll cost. The counters are read first.

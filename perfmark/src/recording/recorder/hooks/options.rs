@@ -1,6 +1,5 @@
 //! The hooks of marks with options: thinned marks, those with `fence`, and sampled ones.
 
-use std::iter;
 use std::sync::atomic::Ordering::Relaxed;
 
 use perfmark_rdpmc::clock::fence;
@@ -123,35 +122,36 @@ fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     let bursts = &recorder.bursts;
     let is_counted = bursts.count();
+    if is_counted && !bursts.leaves_out(plan.cells.weight) {
+        reach(&recorder, || "begin a call in a burst".into());
+        bursts.count_measured();
+        plan.count();
+        return plan.begin_measured(recorder);
+    }
+    begin_beside(plan, recorder, is_counted)
+}
+
+/// Begins a call that the burst does not record: its mark takes no part in the burst, which counted the call if
+/// `is_counted`; or the call comes before or after it.
+#[inline(never)]
+fn begin_beside(plan: &Plan, recorder: HeldRecorder, is_counted: bool) -> Token {
+    let bursts = &recorder.bursts;
     if !is_counted && bursts.must_choose() {
         return choose_next_burst(plan, recorder);
     }
-    if !is_counted && !bursts.take_beside() {
+    if !is_counted && !bursts.take_beside(|| recorder.is_inside_burst()) {
         return begin_or_end_burst(plan, recorder);
     }
-    reach(&recorder, || "begin a call in a burst".into());
-    let is_recorded = is_counted && !bursts.leaves_out(plan.cells.weight);
-    let frame = recorder.stack.next_for(plan.set().len());
     // Inside others, all calls are measured: their self requires it.
-    let is_measured = is_recorded || !is_counted || bursts.is_inside();
-    if is_measured && frame.is_some() {
-        bursts.open(plan.set().mode.is_polled);
+    let is_measured = !is_counted || recorder.is_inside_burst();
+    if let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) {
+        bursts.count_measured();
+        return begin_unrecorded(plan, recorder, frame);
     }
-    match frame {
-        _ if is_recorded => {
-            plan.count();
-            plan.begin_measured(recorder)
-        }
-        Some(frame) if is_measured => begin_unrecorded(plan, recorder, frame),
-        _ => {
-            bursts.gap.skip_one();
-            skip::<false>(plan, recorder)
-        }
-    }
+    bursts.gap.skip_one();
+    skip::<false>(plan, recorder)
 }
 
-/// Begins a call after all calls of the burst were counted: first chooses the next burst and, from time to time, how
-/// often bursts occur.
 #[cold]
 #[inline(never)]
 fn choose_next_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
@@ -296,8 +296,8 @@ fn end_skipped(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 #[inline(never)]
 fn end_skipped_caller(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     let below = frame.below();
+    frame.end_unthinned::<EVENT_SLOTS>(true, recorder.stack.serial.get());
     frame.move_all_to::<EVENT_SLOTS>(&below);
-    frame.pass_thinned_on::<EVENT_SLOTS>(iter::empty(), false);
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     recorder.stack.pop_to(below);
     recorder.release();

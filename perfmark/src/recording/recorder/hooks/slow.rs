@@ -301,7 +301,7 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
                 // On the fast path, calls around would take it to be 0.
                 store_off_cpu(&recorder.stack);
             }
-            below.add_inner_cost(event.slot_index, imputed);
+            add_inner_cost(plan, recorder, below, event.slot_index, imputed);
         }
         if let Some(node) = node {
             add_to_node(node, event.n, cost.filter(|_| !is_unwound), weight, true);
@@ -334,7 +334,7 @@ pub(crate) fn add_ended(
         Some(cost) => {
             if let Some(arena) = recorder.arena() {
                 cost.add_call(cells, is_nested, arena);
-                plan.update_span(n);
+                plan.update_span(n, recorder);
             }
         }
         None if is_unwound => {}
@@ -370,9 +370,8 @@ pub(crate) fn close(
     look(plan, recorder);
     let inner = InnerCalls::of(&frame, recorder.stack.serial.get());
     let skipped = recorder.skipped_inside(frame);
-    let has_thinned = recorder.has_thinned.get() && frame.has_thinned_inside();
-    let is_in_burst = recorder.end_thinned(plan, frame);
-    let mut thinned = [[0; 2]; EVENT_SLOTS];
+    let has_thinned = recorder.has_thinned.get() && frame.has_thinned_inside(recorder.stack.serial.get());
+    let is_in_one = has_thinned && recorder.is_in_complete_burst(frame);
     plan.cells.open.store(frame.open_before.get(), Relaxed);
     for event in set.events().rev() {
         let Some((counted, is_scaled)) = frame.counted(event.n) else {
@@ -386,32 +385,31 @@ pub(crate) fn close(
         // The cost of inner calls is the sum of their self values. Therefore the call around gets this call's self
         // value.
         let own = net.wrapping_sub(inner_cost);
-        below.add_inner_cost(slot, own);
-        if plan.is_thinned() {
-            thinned[slot] = Parts::of_thinned(frame, event, own, is_in_burst, recorder.bursts.complete());
-        }
-        let of_skipped = Parts::new(plan, frame, recorder, event, own).add();
+        add_inner_cost(plan, recorder, below, slot, own);
+        let thinned = if has_thinned { frame.thinned_inside(slot) } else { 0 };
+        let of_skipped = Parts::new(plan, frame, recorder, event, [own, thinned], is_in_one).add();
         add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
     }
     if skipped > 0 {
         below.add_overhead::<EVENT_SLOTS>(&set.overhead.skipped_extra);
     }
-    if has_thinned {
-        below.add_overhead::<EVENT_SLOTS>(&set.overhead.thinned_extra);
+    if inner.is_empty() && recorder.is_unrecorded(frame) {
+        below.add_overhead::<EVENT_SLOTS>(&set.overhead.unrecorded_extra);
     }
-    pass_to_caller(plan, frame, recorder, !inner.is_empty(), &thinned);
+    pass_to_caller(plan, frame, recorder, !inner.is_empty());
     recorder.stack.pop(frame);
 }
 
-/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around. `thinned` is what the
-/// call of a thinned mark cost in bursts and beside them, without calls inside.
-fn pass_to_caller(
-    plan: &Plan,
-    frame: FrameRef,
-    recorder: &Recorder,
-    is_caller: bool,
-    thinned: &[[u64; 2]; EVENT_SLOTS],
-) {
+/// Adds the cost of a call that ends to the call around.
+pub(crate) fn add_inner_cost(plan: &Plan, recorder: &Recorder, below: FrameRef, slot: usize, cost: u64) {
+    below.add_inner_cost(slot, cost);
+    if recorder.has_thinned.get() && !plan.passes_thinned_on() {
+        below.add_unthinned(slot, cost);
+    }
+}
+
+/// Adds the cost of inner calls and the probe overhead of a call that ends to the call around.
+fn pass_to_caller(plan: &Plan, frame: FrameRef, recorder: &Recorder, is_caller: bool) {
     let (overhead, below, tracks_overhead) = (&plan.set().overhead, frame.below(), recorder.tracks_overhead.get());
     if tracks_overhead {
         below.add_overhead::<EVENT_SLOTS>(&overhead.total);
@@ -421,15 +419,10 @@ fn pass_to_caller(
     } else {
         below.inner_callers().set(below.inner_callers().get() + u64::from(is_caller) + frame.inner_callers().take());
     }
+    if recorder.has_thinned.get() {
+        frame.end_unthinned::<EVENT_SLOTS>(plan.passes_thinned_on(), recorder.stack.serial.get());
+    }
     frame.move_all_to::<EVENT_SLOTS>(&below);
-    if !recorder.has_thinned.get() {
-        return;
-    }
-    if plan.if_keeps_thinned() == 0 {
-        frame.pass_thinned_on::<EVENT_SLOTS>(thinned.iter().copied().enumerate(), false);
-    } else {
-        frame.forget_thinned::<EVENT_SLOTS>();
-    }
 }
 
 /// Finds the frame with this token and makes it the innermost. Frames above it belong to calls that never ended; they
@@ -456,8 +449,7 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
         } else if !was_counted && !plan.set().mode.is_polled {
             add(&plan.cells.skipped, 1);
         }
-        recorder.end_thinned(plan, frame);
-        pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
+        pass_to_caller(plan, frame, recorder, false);
         stack.pop(frame);
     }
     // So that no token of a removed frame is the number of the call that began last.
@@ -489,8 +481,7 @@ fn remove_frames_ended_elsewhere(recorder: &Recorder) {
         for above in stack.above(frame).filter(|above| above.plan_ptr() == frame.plan_ptr()) {
             above.open_before.set(above.open_before.get() - 1);
         }
-        recorder.end_thinned(plan, frame);
-        pass_to_caller(plan, frame, recorder, false, &[[0; 2]; EVENT_SLOTS]);
+        pass_to_caller(plan, frame, recorder, false);
     };
     stack.retain(|frame| !state.take(frame.number()), remove);
     cells.switched.forget(&mut state);

@@ -189,8 +189,8 @@ impl Calibration<'_> {
         let [unmarked, marked, unmarked_caller, caller, completed, returned, of_suspended @ ..] = &counted;
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
         let caller_extra = less(&caller, &total);
-        let [skipped, skipped_poll_extra, skipped_extra, thinned_extra] =
-            if self.key.has_thinned() { self.of_thinned(calls, &total, &caller)? } else { Default::default() };
+        let [skipped, skipped_poll_extra, skipped_extra, unrecorded_extra] =
+            if self.key.has_thinned() { self.of_thinned(calls, &total)? } else { Default::default() };
         // The last poll of a suspended call executes more than the end of a call of one poll.
         let [bare, once, bare_twice, twice] = of_suspended;
         let (once, twice) = (per_call(once, bare), per_call(twice, bare_twice));
@@ -216,7 +216,7 @@ impl Calibration<'_> {
             skipped,
             skipped_poll_extra,
             skipped_extra,
-            thinned_extra,
+            unrecorded_extra,
             first_suspend_extra: each(&once, &total, &|once, total| once.wrapping_sub(2 * total)),
             suspend_extra: each(&less(&twice, &once), &total, &u64::wrapping_sub),
             early_extra,
@@ -228,10 +228,9 @@ impl Calibration<'_> {
         Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })
     }
 
-    /// The overhead of a skipped call, how much more a skipped poll adds, and how much more a call adds if calls of
-    /// thinned marks inside it were skipped, or measured. A leaf call adds `total`; a caller of marks that are not
-    /// thinned adds `of_caller`.
-    fn of_thinned(&self, calls: &CalibrationCalls, total: &Numbers, of_caller: &Numbers) -> Option<[Numbers; 4]> {
+    /// The overhead of a skipped call. How much more these add: a skipped poll; a call in which calls of thinned marks
+    /// were skipped; a leaf call that is not recorded. Other leaf calls add `total`.
+    fn of_thinned(&self, calls: &CalibrationCalls, total: &Numbers) -> Option<[Numbers; 4]> {
         let without_polls = calls.without_polls.unwrap_or(calls);
         let loops = [
             without_polls.unmarked,
@@ -246,10 +245,17 @@ impl Calibration<'_> {
         let call = per_call(skipped, unmarked);
         let poll_extra = each(&per_call(skipped_poll, unmarked_poll), &call, &u64::wrapping_sub);
         let skipped_extra = less(&per_call(caller, unmarked_caller), total);
-        let around_measured = [calls.unmarked_caller_of_skipped, calls.marked_caller_of_skipped];
-        let ([unmarked, marked], _) = &self.in_loops(around_measured, &|calls: &dyn Fn()| self.run_calls(calls))?;
-        let thinned_extra = each(&per_call(marked, unmarked), of_caller, &u64::wrapping_sub);
-        Some([call, poll_extra, skipped_extra, thinned_extra])
+        if !self.caller.is_thinned() {
+            return Some([call, poll_extra, skipped_extra, Numbers::default()]);
+        }
+        let run_beside = |calls: &dyn Fn()| {
+            self.scratch.bursts.calibrate_beside(true);
+            self.run_calls(calls);
+            self.scratch.bursts.calibrate_beside(false);
+        };
+        let ([unmarked, beside], _) = &self.in_loops([calls.unmarked, calls.marked], &run_beside)?;
+        let unrecorded_extra = each(&per_call(beside, unmarked), total, &u64::wrapping_sub);
+        Some([call, poll_extra, skipped_extra, unrecorded_extra])
     }
 
     /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be
@@ -263,6 +269,7 @@ impl Calibration<'_> {
             calls();
             if let Some(recorder) = HeldRecorder::acquire() {
                 if let Some(frame) = recorder.stack.innermost() {
+                    frame.end_unthinned::<EVENT_SLOTS>(true, recorder.stack.serial.get());
                     frame.move_all_to::<EVENT_SLOTS>(&frame.below());
                     recorder.stack.pop(frame);
                 }

@@ -172,7 +172,16 @@ fn prepare_plan(
         start_tracking_overhead(resources, recorder);
     }
     if may_be_thinned && !recorder.has_thinned.replace(true) {
-        resources.plans().for_each(|plan| registry.teach(&plan.cells));
+        for plan in resources.plans() {
+            registry.teach(&plan.cells);
+            plan.reset_spans();
+        }
+        // No mark was thinned until now.
+        let mut begun = recorder.stack.serial.get();
+        for frame in recorder.stack.iter() {
+            frame.begin_unthinned(begun - frame.number());
+            begun = frame.number() - 1;
+        }
     }
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
     // thread tracks overhead and has thinned marks.

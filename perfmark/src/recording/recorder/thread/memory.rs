@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;
 
 use super::plan::Plan;
-use super::stack::{Frame, FrameSpace, STACK_ALIGNMENT, Split, SplitSpace};
+use super::stack::{Frame, FrameSpace, SPLIT_QUARTERS, STACK_ALIGNMENT, Split, SplitSpace};
 use super::state::{HeldRecorder, Recorder};
 use crate::platform::per_process::{self, PerProcess};
 use crate::recording::cells::MarkCells;
@@ -62,9 +62,10 @@ impl ThreadMemory {
 /// # Safety
 ///
 /// The frame is in a [`ThreadMemory`], and the pointer is valid for all of that.
+#[inline]
 pub(crate) unsafe fn split_of(frame: *const Frame) -> NonNull<Split> {
     let offset = frame.addr() % STACK_ALIGNMENT;
-    let at = offset_of!(ThreadMemory, splits) + offset / size_of::<Frame>() * size_of::<Split>();
+    let at = offset_of!(ThreadMemory, splits) + offset / 4 * SPLIT_QUARTERS;
     // SAFETY: frames are at the beginning of a `ThreadMemory`, which is aligned, and there is a split for each.
     unsafe { NonNull::new_unchecked(frame.byte_sub(offset).byte_add(at).cast_mut().cast()) }
 }

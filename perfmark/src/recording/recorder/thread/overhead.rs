@@ -19,6 +19,8 @@ use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 
 /// The most event slots for which the fast path can add overhead to a frame.
 pub(crate) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
+/// Most threads have no more event slots than this. Calls in bursts take less on them.
+pub(crate) const FEW_EVENT_SLOTS: usize = 2;
 
 /// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.
 pub(crate) struct CalibrationCalls {
@@ -89,9 +91,8 @@ pub(crate) struct ProbeOverhead<T> {
     pub(crate) skipped_poll_extra: [T; EVENT_SLOTS],
     /// How much more a call adds if calls inside it were skipped, for each event slot.
     pub(crate) skipped_extra: [T; EVENT_SLOTS],
-    /// How much more a call adds than other callers if calls of thinned marks were measured inside, and its own mark is
-    /// not thinned, for each event slot.
-    pub(crate) thinned_extra: [T; EVENT_SLOTS],
+    /// How much more a leaf call adds that is measured without being recorded, for each event slot.
+    pub(crate) unrecorded_extra: [T; EVENT_SLOTS],
     /// How much more a call made of polls adds if it is suspended, for each event slot; and each further time it is.
     /// Meaningless for other calls.
     pub(crate) first_suspend_extra: [T; EVENT_SLOTS],

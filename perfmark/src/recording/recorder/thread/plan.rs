@@ -8,7 +8,7 @@ use perfmark_rdpmc::CounterSet;
 
 use super::call_token::Token;
 use super::event_set::EventSet;
-use super::stack::{FRAME_EVENTS, FrameRef, THINNED_INSIDE};
+use super::stack::{FRAME_EVENTS, FrameRef};
 use super::state::{HeldRecorder, Recorder};
 use super::thinning::{Member, UNKNOWN_NS};
 use crate::recording::cells::{EventCells, Holds, MarkCells, Node, Overhead, Span};
@@ -82,9 +82,9 @@ pub(crate) struct Plan {
     set: *const EventSet,
     /// The cells of the first events. Set once the plan no longer moves, because they point into the plan.
     event_cells: [Cell<*const EventCells>; FAST_EVENTS],
-    /// For each of these events, the range of its histogram after the last call on the slow path. Values in the range
-    /// have a bucket. If the mark is thinned, it is [`Span::NOTHING`], so that each call ends in `end_special`.
-    spans: [Cell<Span>; FAST_EVENTS],
+    /// For each of these events, the range of its histogram after the last call on the slow path, for callers and for
+    /// leaf calls. Values in the range have a bucket. It is [`Span::NOTHING`] for calls that end in `end_special`.
+    spans: [[Cell<Span>; FAST_EVENTS]; 2],
     pub(crate) cells: MarkCells,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own. Null without a call graph.
     pub(crate) last_nodes: [Cell<*const Node>; 2],
@@ -127,7 +127,7 @@ impl Plan {
             begin_measured: Cell::new(set.base_hooks().begin),
             set,
             event_cells: [const { Cell::new(ptr::null()) }; FAST_EVENTS],
-            spans: [const { Cell::new(Span::NOTHING) }; FAST_EVENTS],
+            spans: [const { [const { Cell::new(Span::NOTHING) }; FAST_EVENTS] }; 2],
             cells,
             last_nodes: array::from_fn(|_| Cell::new(no_node)),
             variant,
@@ -236,10 +236,10 @@ impl Plan {
         self.set().len() == 0
     }
 
-    /// [`THINNED_INSIDE`] if the cost of calls of thinned marks inside does not belong to the call around. It does if
-    /// this mark is thinned, too, or for skipped calls. Else 0.
-    pub(crate) fn if_keeps_thinned(&self) -> u64 {
-        if self.is_thinned() || self.set().len() == 0 { 0 } else { THINNED_INSIDE }
+    /// Whether the cost of thinned marks inside also counts as such in the call around: so it is if this mark is
+    /// thinned, and for skipped calls.
+    pub(crate) fn passes_thinned_on(&self) -> bool {
+        self.is_thinned() || self.is_of_skipped()
     }
 
     /// The number of calls that a measured one counts as.
@@ -265,23 +265,28 @@ impl Plan {
         array::from_fn(|n| unsafe { &*self.event_cells[n].get() })
     }
 
-    /// Whether the histograms of the first `N` events have buckets for these values, and the mark is not thinned.
+    /// Whether the histograms of the first `N` events have buckets for these values, and the call does not end in
+    /// `end_special`.
     #[inline]
-    pub(crate) fn has_room<const N: usize>(&self, costs: &[u64; N]) -> bool {
+    pub(crate) fn has_room<const N: usize, const IS_LEAF: bool>(&self, costs: &[u64; N]) -> bool {
         // Evaluates every term, to avoid a branch for each event.
-        (0..N).fold(true, |has_room, n| has_room & self.spans[n].get().has(costs[n]))
+        (0..N).fold(true, |has_room, n| has_room & self.spans[usize::from(IS_LEAF)][n].get().has(costs[n]))
     }
 
-    /// Updates the range of event `n`'s histogram.
-    pub(crate) fn update_span(&self, n: usize) {
-        if let Some(span) = self.spans.get(n).filter(|_| !self.is_thinned()) {
-            span.set(self.cells.events[n].values.span());
+    /// Updates the range of event `n`'s histogram. On threads with thinned marks, only leaf calls of these marks end
+    /// without `end_special`. With a call graph, no call does.
+    pub(crate) fn update_span(&self, n: usize, recorder: &Recorder) {
+        let (is_plain, is_in_graph) = (!recorder.has_thinned.get(), recorder.graph().is_some());
+        for (spans, has_span) in self.spans.iter().zip([is_plain, is_plain || self.is_thinned() && !is_in_graph]) {
+            if let Some(span) = spans.get(n).filter(|_| has_span) {
+                span.set(self.cells.events[n].values.span());
+            }
         }
     }
 
-    /// Resets the ranges of all histograms, which are empty.
+    /// Resets the ranges of all histograms: they are empty, or calls begin to end in `end_special`.
     pub(crate) fn reset_spans(&self) {
-        self.spans.iter().for_each(|span| span.set(Span::NOTHING));
+        self.spans.as_flattened().iter().for_each(|span| span.set(Span::NOTHING));
     }
 
     /// Publishes the probe overhead of the event set in the mark's cells.

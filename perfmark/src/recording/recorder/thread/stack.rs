@@ -12,8 +12,8 @@
 //! - FRAMES: the memory of a thread's frames, including all blocks, is mapped until the thread ends. Only a [`Stack`]
 //!   makes a [`FrameRef`], and it cannot leave its thread. Therefore a `FrameRef` may be read at any time.
 //! - ZEROES: in a block that belongs to no open call, `inner_cost`, `inner_overhead` and `inner_early` are zero, and
-//!   so is `inner_count`, unless the thread has thinned marks. So is `Split::thinned`. Therefore entry does not write
-//!   them, and exit writes them only if there were inner calls.
+//!   so is `inner_count`, unless the thread has thinned marks. So are `unthinned` and `unthinned_calls`. Therefore
+//!   entry does not write them, and exit writes them only if there were inner calls.
 //!
 //! An inner call is a marked call inside another one, directly or not. A caller has inner calls, and a leaf has none.
 #![allow(unsafe_code, reason = "frames are found by pointers into one mapping")]
@@ -84,22 +84,32 @@ pub(crate) struct Frame {
     pub(crate) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
-/// What a frame has besides: if a burst began or ended in its call, if calls of thinned marks were measured in it, or
-/// if there was a sample in it.
-#[repr(C)]
+/// What a frame has besides: if a burst began or ended in its call, if calls of marks that are not thinned were in it,
+/// or if there was a sample in it.
+#[repr(C, align(8))]
 pub(crate) struct Split {
     /// The burst whose begin was noted in this call, and whose end was not; or 0.
     burst: Cell<u64>,
     /// Without a call graph: the node of the call's path in notes.
     noted: Cell<*const Node>,
-    /// For each event: the call's cost without inner calls at that begin, or [`UNKNOWN`].
-    at_begin: [Cell<u64>; FRAME_EVENTS],
+    /// For each event, at that begin: the call's cost without inner calls, or [`UNKNOWN`]; and the
+    /// [own cost of thinned marks](FrameRef::thinned_inside) inside.
+    at_begin: [[Cell<u64>; FRAME_EVENTS]; 2],
     /// The same in bursts that ended.
-    own: [Cell<u64>; FRAME_EVENTS],
-    /// For each event slot: the own cost of measured calls of thinned marks inside, without those inside a call of a
-    /// mark that is not thinned; in bursts in which all thinned marks take part, and beside these. It wraps.
-    thinned: [[Cell<u64>; EVENT_SLOTS]; 2],
+    in_bursts: [[Cell<u64>; FRAME_EVENTS]; 2],
+    /// For each event slot: the part of `inner_cost` that comes from calls of marks that are not thinned. It includes
+    /// all calls inside these. It wraps.
+    unthinned: [Cell<u64>; EVENT_SLOTS],
+    /// The number of those calls. It wraps.
+    unthinned_calls: Cell<u64>,
+    /// Makes the size three quarters of a frame's: see [`split_of`](memory::split_of).
+    _padding: [u64; 7],
 }
+
+/// A split takes so many quarters of the size of a frame.
+pub(crate) const SPLIT_QUARTERS: usize = 3;
+
+const _: () = assert!(size_of::<Split>() * 4 == size_of::<Frame>() * SPLIT_QUARTERS);
 
 /// The largest negative number, which no cost is.
 const UNKNOWN: u64 = 1 << 63;
@@ -112,10 +122,8 @@ pub(crate) const SKIPPED: u64 = UNRECORDED - 1;
 /// A call of a thinned mark that is in no cells: a recorded one around it requires its cost, or it comes before a
 /// burst.
 pub(crate) const UNRECORDED: u64 = 1 << 60;
-/// Calls of thinned marks were measured inside this one, whose mark is not thinned.
-pub(crate) const THINNED_INSIDE: u64 = 1 << 61;
 /// A burst began or ended in this call, so it ends on the slow path.
-pub(crate) const SPLIT: u64 = 1 << 62;
+pub(crate) const SPLIT: u64 = 1 << 61;
 
 /// The locks are in `aux`, one for each event. No sum of locks has this value, so the call ends on the slow path.
 pub(crate) const LOCKS_SPLIT: u64 = u64::MAX;
@@ -234,86 +242,109 @@ impl FrameRef {
             self.of_split().burst.set(0);
             for n in 0..self.plan().set().len() {
                 let (split, n) = self.split(n);
-                split.own[n].set(0);
-                split.at_begin[n].set(UNKNOWN);
+                split.in_bursts.iter().for_each(|costs| costs[n].set(0));
+                split.at_begin[0][n].set(UNKNOWN);
             }
         }
     }
 
-    /// The call's cost in bursts without inner calls, in event `n`, if a burst began or ended in it. `own` is its cost
-    /// until now without inner calls, and `burst` the burst in progress.
-    pub(crate) fn own_in_bursts(self, n: usize, own: u64, burst: u64) -> Option<u64> {
+    /// What the call cost in bursts in event `n`, if a burst began or ended in it: without inner calls, and the own
+    /// cost of thinned marks inside. `costs` are the same until now, and `burst` is the burst in progress.
+    pub(crate) fn in_bursts(self, n: usize, costs: [u64; 2], burst: u64) -> Option<[u64; 2]> {
         let ((split, n), is_in_burst) = (self.split(n), burst != 0 && self.burst() == burst);
-        let at_begin = Some(split.at_begin[n].get()).filter(|own| is_in_burst && *own != UNKNOWN);
-        let since = at_begin.map_or(0, |at_begin| own.wrapping_sub(at_begin));
-        self.is_split().then(|| split.own[n].get().wrapping_add(since))
+        let begun = is_in_burst && split.at_begin[0][n].get() != UNKNOWN;
+        self.is_split().then(|| {
+            array::from_fn(|kind| {
+                let since = if begun { costs[kind].wrapping_sub(split.at_begin[kind][n].get()) } else { 0 };
+                split.in_bursts[kind][n].get().wrapping_add(since)
+            })
+        })
     }
 
-    /// The own cost of measured calls of thinned marks inside, in this slot: in bursts, and beside these.
-    pub(crate) fn thinned(self, slot: usize) -> [u64; 2] {
-        self.of_split().thinned.each_ref().map(|costs| costs[slot].get())
+    /// The own cost of measured calls of thinned marks inside, in this slot, without those inside a call of a mark that
+    /// is not thinned. It wraps. Only if the thread has thinned marks.
+    #[inline]
+    pub(crate) fn thinned_inside(self, slot: usize) -> u64 {
+        self.inner_cost[slot].get().wrapping_sub(self.of_split().unthinned[slot].get())
     }
 
-    /// Notes that this burst begins in the call. Costs without inner calls until now are noted by
-    /// [`begin_own`](Self::begin_own).
+    /// Notes that this burst begins in the call. Costs until now are noted by [`begin_costs`](Self::begin_costs).
     pub(crate) fn begin_burst(self, burst: u64) {
         self.prepare_split();
-        (0..self.plan().set().len()).for_each(|n| self.begin_own(n, UNKNOWN));
+        (0..self.plan().set().len()).for_each(|n| self.begin_costs(n, [UNKNOWN, 0]));
         self.set_flag(SPLIT);
         self.of_split().burst.set(burst);
     }
 
-    pub(crate) fn begin_own(self, n: usize, own: u64) {
+    pub(crate) fn begin_costs(self, n: usize, costs: [u64; 2]) {
         let (split, n) = self.split(n);
-        split.at_begin[n].set(own);
+        split.at_begin.iter().zip(costs).for_each(|(at_begin, cost)| at_begin[n].set(cost));
     }
 
     /// Notes that the burst ends in the call, which `began_in_it` or before.
     pub(crate) fn end_burst(self, began_in_it: bool) {
         self.prepare_split();
         if began_in_it {
-            (0..self.plan().set().len()).for_each(|n| self.begin_own(n, 0));
+            (0..self.plan().set().len()).for_each(|n| self.begin_costs(n, [0, 0]));
         }
         self.set_flag(SPLIT);
         self.of_split().burst.set(0);
     }
 
-    /// The call's cost without inner calls until the end of the burst.
-    pub(crate) fn end_own(self, n: usize, own: u64) {
+    /// What the call cost until the end of the burst: as [`in_bursts`](Self::in_bursts) returns it.
+    pub(crate) fn end_costs(self, n: usize, costs: [u64; 2]) {
         let (split, n) = self.split(n);
-        let at_begin = split.at_begin[n].replace(UNKNOWN);
-        if at_begin != UNKNOWN {
-            split.own[n].set(split.own[n].get().wrapping_add(own.wrapping_sub(at_begin)));
+        if split.at_begin[0][n].get() != UNKNOWN {
+            for ((in_bursts, at_begin), cost) in split.in_bursts.iter().zip(&split.at_begin).zip(costs) {
+                in_bursts[n].set(in_bursts[n].get().wrapping_add(cost.wrapping_sub(at_begin[n].get())));
+            }
         }
+        split.at_begin[0][n].set(UNKNOWN);
     }
 
-    /// Ends a call of a thinned mark, or one for skipped calls: adds its own costs in these slots, in bursts and beside
-    /// them, and those of the calls of thinned marks inside it, to the frame around. Only the first `COUNT` slots have
-    /// such costs. A leaf has no calls inside. Keeps ZEROES.
+    /// Of the calls inside, `count` that ended are not of thinned marks, and they cost all of `inner_cost`.
+    pub(crate) fn begin_unthinned(self, count: u64) {
+        let split = self.of_split();
+        split.unthinned.iter().zip(&self.inner_cost).for_each(|(sum, cost)| sum.set(cost.get()));
+        split.unthinned_calls.set(count);
+    }
+
+    /// Adds the cost of calls inside that are not of thinned marks.
+    #[inline]
+    pub(crate) fn add_unthinned(self, slot: usize, cost: u64) {
+        let sum = &self.of_split().unthinned[slot];
+        sum.set(sum.get().wrapping_add(cost));
+    }
+
+    /// Counts such calls.
+    #[inline]
+    pub(crate) fn count_unthinned(self, calls: u64) {
+        let count = &self.of_split().unthinned_calls;
+        count.set(count.get().wrapping_add(calls));
+    }
+
+    /// Passes what calls inside a call that ends cost, and how many they are, on to the frame below, if they are not of
+    /// thinned marks. If the call's own mark is not thinned, all count as such, also the call, but not its own cost.
+    /// `serial` is the number of the call that began last. Only the first `COUNT` slots have costs. Keeps ZEROES.
     #[inline(always)]
-    #[allow(clippy::inline_always, reason = "each call of a burst executes it")]
-    pub(crate) fn pass_thinned_on<const COUNT: usize>(
-        self,
-        costs: impl Iterator<Item = (usize, [u64; 2])>,
-        is_leaf: bool,
-    ) {
-        let (below, from) = (self.below(), &self.of_split().thinned);
-        let to = &below.of_split().thinned;
-        let add = |to: &Cell<u64>, cost: u64| to.set(to.get().wrapping_add(cost));
-        for (slot, costs) in costs {
-            to.iter().zip(costs).for_each(|(to, cost)| add(&to[slot], cost));
+    #[allow(clippy::inline_always, reason = "many calls of a burst execute it")]
+    pub(crate) fn end_unthinned<const COUNT: usize>(self, passes_on: bool, serial: u64) {
+        let below = self.below();
+        let (split, calls) = (self.of_split(), self.of_split().unthinned_calls.take());
+        below.count_unthinned(if passes_on { calls } else { serial - self.number() + 1 });
+        let below = below.of_split();
+        if passes_on {
+            return move_sums::<COUNT>(&split.unthinned, &below.unthinned);
         }
-        if !is_leaf {
-            from.iter().zip(to).for_each(|(from, to)| move_sums::<COUNT>(from, to));
-        }
-        // SAFETY: CELLS: null in the sentinel, or a plan that lives as long as the recorder is used.
-        let plan = unsafe { below.plan_ptr().as_ref() };
-        below.set_flag(plan.map_or(0, Plan::if_keeps_thinned));
+        let sums: [u64; COUNT] = array::from_fn(|n| below.unthinned[n].get().wrapping_add(self.inner_cost[n].get()));
+        below.unthinned.iter().zip(sums).for_each(|(to, sum)| to.set(sum));
+        split.unthinned.iter().take(COUNT).for_each(|sum| sum.set(0));
     }
 
-    /// Forgets the own costs of calls of thinned marks inside in the first `COUNT` slots. Keeps ZEROES.
-    pub(crate) fn forget_thinned<const COUNT: usize>(self) {
-        self.of_split().thinned.iter().flat_map(|costs| &costs[..COUNT]).for_each(|cost| cost.set(0));
+    /// Whether calls of thinned marks were measured inside, when `serial` is the number of the call that began last.
+    #[inline]
+    pub(crate) fn has_thinned_inside(self, serial: u64) -> bool {
+        serial - self.number() != self.of_split().unthinned_calls.get()
     }
 
     /// Whether the frame still holds the entry state of event `n`.
@@ -375,7 +406,7 @@ impl Frame {
         (self.skipped_before().get().wrapping_add(UNRECORDED / 2) & !SKIPPED).wrapping_neg()
     }
 
-    /// Sets a flag: [`UNRECORDED`], [`THINNED_INSIDE`] or [`SPLIT`].
+    /// Sets a flag: [`UNRECORDED`] or [`SPLIT`].
     #[inline]
     pub(crate) fn set_flag(&self, flag: u64) {
         let missing = flag & !self.flags();
@@ -398,11 +429,6 @@ impl Frame {
     /// Whether a burst began or ended in this call.
     pub(crate) fn is_split(&self) -> bool {
         self.flags() & SPLIT != 0
-    }
-
-    /// Whether calls of thinned marks were measured inside this one, whose mark is not thinned.
-    pub(crate) fn has_thinned_inside(&self) -> bool {
-        self.flags() & THINNED_INSIDE != 0
     }
 
     /// Whether the call is measured without being recorded.

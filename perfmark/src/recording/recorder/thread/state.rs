@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
 use super::memory::counts;
-use super::plan::Plan;
+use super::overhead::FEW_EVENT_SLOTS;
 use super::stack::{FrameRef, SKIPPED, Stack};
 use super::thinning::Thinning;
 use super::thinning::bursts::Bursts;
@@ -51,6 +51,8 @@ pub(crate) struct Recorder {
     /// What chooses which marks are thinned, and the thread's event slots; null before the first call.
     thinning: Cell<*const Thinning>,
     slots: Cell<*const EventSlots>,
+    /// Whether the thread has at most [`FEW_EVENT_SLOTS`].
+    pub(crate) has_few_slots: Cell<bool>,
     /// Whether a mark may be thinned, so that frames note how many calls were skipped.
     pub(crate) has_thinned: Cell<bool>,
     /// Whether frames track probe overhead for each event slot, because it differs between the thread's calls.
@@ -76,6 +78,7 @@ impl Recorder {
     pub(crate) unsafe fn set_thinning(&self, thinning: &Thinning, slots: &EventSlots) {
         self.thinning.set(thinning);
         self.slots.set(slots);
+        self.has_few_slots.set(slots.len() <= FEW_EVENT_SLOTS);
     }
 
     /// What chooses which marks are thinned, and the thread's event slots, if any mark may be thinned.
@@ -109,18 +112,15 @@ impl Recorder {
     /// Whether the call began in the burst in progress, and all thinned marks take part in that.
     #[inline]
     pub(crate) fn is_in_complete_burst(&self, frame: FrameRef) -> bool {
-        frame.number() > self.burst_began.get() && self.bursts.complete() != 0
+        (frame.number() > self.burst_began.get()) & (self.bursts.complete() != 0)
     }
 
-    /// A measured call ends. Returns whether its mark is thinned and it is [in a
-    /// burst](Self::is_in_complete_burst).
-    #[inline(always)]
-    #[allow(clippy::inline_always, reason = "each call of a burst executes it")]
-    pub(crate) fn end_thinned(&self, plan: &Plan, frame: FrameRef) -> bool {
-        if plan.is_thinned() && !plan.set().mode.is_polled && frame.number() > self.burst_began.get() {
-            self.bursts.close();
-        }
-        plan.is_thinned() && self.is_in_complete_burst(frame)
+    /// Whether a call of a thinned mark is open that began in the burst, or in the warm-up before the next one. Calls
+    /// made of polls do not count, nor do those with 32 or more open calls inside.
+    pub(crate) fn is_inside_burst(&self) -> bool {
+        const MOST: usize = 32;
+        let began_in_it = self.stack.iter().take_while(|frame| frame.number() > self.burst_began.get());
+        began_in_it.take(MOST).any(|frame| frame.plan().is_thinned() && !frame.plan().set().mode.is_polled)
     }
 
     pub(crate) fn is_set_up(&self) -> bool {
@@ -375,6 +375,7 @@ pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: N
 mod tests {
     use super::super::event_set::EventSet;
     use super::super::memory;
+    use super::super::plan::Plan;
     use super::*;
     use crate::recording::cells::{Owner, Switched};
     use crate::recording::mark::CallMode;

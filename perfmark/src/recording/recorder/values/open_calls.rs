@@ -12,6 +12,9 @@ pub(crate) struct OpenCost<'a> {
     /// With and without calls inside.
     pub(crate) net: u64,
     pub(crate) own: u64,
+    /// The own cost of calls of thinned marks inside, without those inside a call of a mark that is not thinned. 0 if
+    /// the thread has no thinned marks.
+    pub(crate) thinned: u64,
 }
 
 /// Calls `visit` for each open call with events, from the innermost, with its cost so far, until that returns
@@ -24,8 +27,13 @@ pub(crate) fn visit_open(
     // What the open calls further inside contribute, as if they ended now: their self values, their probe overhead,
     // the number of callers, and the number of early exits.
     let (mut added, mut overhead_inside, mut callers, mut early) = ([0_u64; EVENT_SLOTS], [0_u64; EVENT_SLOTS], 0, 0);
+    let (has_thinned, mut thinned) = (recorder.has_thinned.get(), [0_u64; EVENT_SLOTS]);
     for frame in recorder.stack.iter() {
         let plan = frame.plan();
+        for (slot, thinned) in thinned.iter_mut().enumerate().filter(|_| has_thinned) {
+            *thinned = thinned.wrapping_add(frame.thinned_inside(slot));
+        }
+        let thinned_inside = thinned;
         let locks = frame.locks.get();
         plan.set().split_locks(frame);
         let mut inner = InnerCalls::of(&frame, serial);
@@ -40,7 +48,7 @@ pub(crate) fn visit_open(
             let slot = event.slot_index;
             if event.slot().is_suspended() {
                 // A poll that runs is not suspended, whatever calls inside were.
-                return Some(OpenCost { event, net: 0, own: 0 });
+                return Some(OpenCost { event, net: 0, own: 0, thinned: 0 });
             }
             let (opened, region) = (event.slot().counter(), || frame.region(event.n));
             let counted = match (&group, opened) {
@@ -59,7 +67,8 @@ pub(crate) fn visit_open(
             let net = counted.wrapping_sub(overhead);
             let own = net.wrapping_sub(frame.inner_cost[slot].get().wrapping_add(inside[slot]));
             added[slot] = added[slot].wrapping_add(own);
-            Some(OpenCost { event, net, own })
+            thinned[slot] = thinned[slot].wrapping_add(own);
+            Some(OpenCost { event, net, own, thinned: thinned_inside[slot] })
         });
         let goes_on = plan.set().len() == 0 || visit(frame, &mut costs);
         // Those that were not visited count, too.
@@ -70,6 +79,9 @@ pub(crate) fn visit_open(
         }
         if !goes_on {
             return;
+        }
+        if !plan.passes_thinned_on() {
+            thinned = [0; EVENT_SLOTS];
         }
         for (slot, added) in added.iter_mut().enumerate() {
             *added = added.wrapping_add(frame.inner_cost[slot].get());

@@ -26,7 +26,7 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
         frame.begin_burst(burst);
         let before = note_call(&thinning.learned, edge, frame);
         for cost in costs {
-            frame.begin_own(cost.event.n, cost.own);
+            frame.begin_costs(cost.event.n, [cost.own, cost.thinned]);
             note_cost(edge, &cost, before);
         }
         depth += 1;
@@ -49,7 +49,7 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
             frame.end_burst(began_in_it);
             let before = note_call(&thinning.learned, edge, frame);
             for cost in costs {
-                frame.end_own(cost.event.n, cost.own);
+                frame.end_costs(cost.event.n, [cost.own, cost.thinned]);
                 note_cost(edge, &cost, before);
             }
         }
@@ -96,37 +96,32 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// `own` is the cost until now.
-    pub(crate) fn new(plan: &'a Plan, frame: FrameRef, recorder: &Recorder, event: SetEvent<'_>, own: u64) -> Self {
+    /// The first cost is the call's own until now, the second that of calls of thinned marks inside. `is_in_one` is
+    /// whether all of the call was in one complete burst, with calls of thinned marks inside. It matters only if none
+    /// was skipped.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        frame: FrameRef,
+        recorder: &Recorder,
+        event: SetEvent<'_>,
+        [own, thinned]: [u64; 2],
+        is_in_one: bool,
+    ) -> Self {
         let cells = &plan.cells.events[event.n];
         let mut parts = Self { cells, in_gaps: 0, beside: 0, in_bursts: 0, thinned: 0 };
         if !recorder.has_thinned.get() {
             return parts;
         }
         let has_skipped = recorder.skipped_inside(frame) > 0;
-        // Known if bursts began or ended in the call, or if all of it was in one.
-        let in_bursts = frame.own_in_bursts(event.n, own, recorder.bursts.complete());
-        let has_thinned = || plan.set().events().any(|event| frame.thinned(event.slot_index) != [0; 2]);
-        let has_thinned = frame.has_thinned_inside() || plan.is_thinned() && has_thinned();
-        let is_in_one = !has_skipped && has_thinned && recorder.is_in_complete_burst(frame);
-        let [thinned, mut beside] = frame.thinned(event.slot_index);
-        if let Some(in_bursts) = in_bursts.or_else(|| is_in_one.then_some(own)) {
-            (parts.in_bursts, parts.thinned) = (in_bursts, thinned);
-        } else {
-            // There was none in the call, or it is too far out to have noted it.
-            beside = beside.wrapping_add(thinned);
-        }
+        // Known if bursts began or ended in the call, or if all of it was in one. If neither is so, there was none in
+        // the call, or it is too far out to have noted it.
+        let in_bursts = frame.in_bursts(event.n, [own, thinned], recorder.bursts.complete());
+        [parts.in_bursts, parts.thinned] =
+            in_bursts.or((is_in_one && !has_skipped).then_some([own, thinned])).unwrap_or_default();
         if has_skipped {
-            (parts.in_gaps, parts.beside) = (own.wrapping_sub(parts.in_bursts), beside);
+            (parts.in_gaps, parts.beside) = (own.wrapping_sub(parts.in_bursts), thinned.wrapping_sub(parts.thinned));
         }
         parts
-    }
-
-    /// The cost of a call of a thinned mark in bursts, if `is_in_one` at its end, and beside them. `own` is both.
-    pub(crate) fn of_thinned(frame: FrameRef, event: SetEvent<'_>, own: u64, is_in_one: bool, burst: u64) -> [u64; 2] {
-        let whole = if is_in_one { own } else { 0 };
-        let in_bursts = frame.own_in_bursts(event.n, own, burst).unwrap_or(whole);
-        [in_bursts, own.wrapping_sub(in_bursts)]
     }
 
     /// The estimated cost of the skipped calls inside.

@@ -37,9 +37,6 @@ const COLD: u32 = 32;
 pub(crate) struct Bursts {
     /// The number of calls that are still to be recorded in the burst.
     left: Cell<u64>,
-    /// The number of calls of thinned marks that are open and began in the burst, or in the warm-up before it. Calls
-    /// made of polls do not count.
-    open: Cell<u64>,
     /// The number of calls that may still be measured without being recorded.
     after: Cell<u64>,
     /// The number of measured calls so far, recorded or not, without those of rare marks.
@@ -89,11 +86,11 @@ impl Bursts {
         left > 0
     }
 
-    /// Measures the call that begins without recording it, if the burst is about to begin, or if its calls are over but
-    /// some are open, whose self requires the cost of those inside.
-    pub(crate) fn take_beside(&self) -> bool {
+    /// Measures the call that begins without recording it, if the burst is about to begin, or if all its calls were
+    /// counted, but the new one `is_inside` one of them, whose self requires its cost.
+    pub(crate) fn take_beside(&self, is_inside: impl FnOnce() -> bool) -> bool {
         let (left, goes_on) = if self.is_burst.get() {
-            (&self.after, self.is_over.get() && self.before.get() > 0 && self.open.get() > 0)
+            (&self.after, self.is_over.get() && self.before.get() > 0 && is_inside())
         } else {
             (&self.warm_up, true)
         };
@@ -107,23 +104,9 @@ impl Bursts {
         is_beside
     }
 
-    /// Whether the call that begins is inside another one that began in the burst.
-    pub(crate) fn is_inside(&self) -> bool {
-        self.open.get() > 0
-    }
-
-    /// Measures the call that begins. It is [closed](Self::close) at its end, unless it is made of polls.
-    pub(crate) fn open(&self, is_polled: bool) {
+    /// Counts a call that is measured, recorded or not.
+    pub(crate) fn count_measured(&self) {
         self.measured.set(self.measured.get() + 1);
-        if !is_polled {
-            self.open.set(self.open.get() + 1);
-        }
-    }
-
-    /// A measured call ends that began in the burst.
-    #[inline]
-    pub(crate) fn close(&self) {
-        self.open.set(self.open.get().saturating_sub(1));
     }
 
     /// Counts a call of a rare mark. `true` if it is time to adapt to them.
@@ -237,7 +220,6 @@ impl Bursts {
     pub(crate) fn begin(&self, random: &Cell<u64>) {
         self.is_burst.set(true);
         self.left.set(self.length.get().into());
-        self.open.set(0);
         self.after.set(LONGEST_AFTER);
         #[expect(clippy::cast_possible_truncation, reason = "below the limit")]
         let first = || below(1 << u32::BITS, random) as u32;
@@ -263,6 +245,13 @@ impl Bursts {
         self.left.set(u64::MAX);
         self.complete.set(1);
     }
+
+    /// Lets calibration measure all calls, recorded or not.
+    pub(crate) fn calibrate_beside(&self, is_beside: bool) {
+        self.left.set(if is_beside { 0 } else { u64::MAX });
+        self.warm_up.set(u64::MAX);
+        self.is_burst.set(false);
+    }
 }
 
 #[cfg(all(test, not(perfmark_loom)))]
@@ -279,7 +268,7 @@ mod tests {
                 }
                 return is_measured;
             }
-            if !bursts.is_burst() && bursts.take_beside() {
+            if !bursts.is_burst() && bursts.take_beside(|| false) {
                 return false;
             }
             if bursts.is_burst() {

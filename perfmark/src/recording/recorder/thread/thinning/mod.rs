@@ -10,12 +10,13 @@ pub(crate) mod bursts;
 pub(crate) mod learned;
 
 use std::cell::{Cell, RefCell};
-use std::ptr;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::{mem, ptr};
 
 use self::bursts::Bursts;
 use self::learned::Learned;
+use super::event_set::EventSet;
 use super::plan::Plan;
 use crate::platform::usage::thread_cpu_ns;
 use crate::recording::mark::mark_settings;
@@ -193,9 +194,13 @@ impl Thinning {
         with_every().for_each(|member| member.is_rare.set(may_be_rare(member) && member.load.get() < rare));
         self.note_range(&members);
         self.learned.adapt();
+        let mut applied_to: *const EventSet = ptr::null();
         for member in members.iter() {
             for plan in member.plans().filter(|plan| plan.is_thinned()) {
-                self.learned.apply_to(plan.set());
+                // Most marks have the same events.
+                if !ptr::eq(mem::replace(&mut applied_to, plan.set()), plan.set()) {
+                    self.learned.apply_to(plan.set());
+                }
                 plan.publish_overhead();
             }
             let every = self.every(member);
