@@ -188,7 +188,7 @@ pub(crate) unsafe fn end<
         let special = frame.skipped_inside(recorder.bursts.gap.position());
         if special != 0 || !plan.has_room::<N, IS_LEAF>(&net) {
             counted.iter().enumerate().for_each(|(n, &counted)| frame.set_spare(n, counted));
-            return end_special::<N>(plan, frame, recorder, special, IS_LEAF);
+            return end_special::<N, IS_LEAF>(plan, frame, recorder, special);
         }
     } else if !plan.has_room::<N, IS_LEAF>(&net) || is_negative {
         return end_out_of_range(plan, frame, recorder, &counted);
@@ -208,26 +208,21 @@ pub(crate) unsafe fn end<
     recorder.release();
 }
 
-/// Adds the own cost of a call to the call around, as that of a mark that is not thinned.
-#[inline(always)]
-#[allow(clippy::inline_always, reason = "see `read_counts`")]
-fn add_unthinned<const N: usize>(plan: &Plan, below: FrameRef, own: &[u64; N]) {
-    (0..N).for_each(|n| below.add_unthinned(slot_index::<GENERAL>(plan.set(), n), own[n]));
-}
-
 /// Continues the end of a call that is special: calls inside it were skipped, it has flags, its values are out of its
 /// histograms' range, or its thread has thinned marks. A leaf call of a thinned mark ends here only for one of the
 /// first three reasons, or if there is a call graph. `special` is the number of skipped calls inside, with the call's
 /// flags. What the events counted is in the frame's spare words.
 #[inline(never)]
-fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, special: u64, is_leaf: bool) {
-    if is_leaf && special == 0 && !plan.is_thinned() && frame.graph_node().is_none() {
-        return end_unthinned_leaf::<N>(plan, frame, recorder);
-    }
+fn end_special<const N: usize, const IS_LEAF: bool>(
+    plan: &Plan,
+    frame: FrameRef,
+    recorder: HeldRecorder,
+    special: u64,
+) {
     let (set, skipped) = (plan.set(), special & SKIPPED);
     let slot = |n: usize| slot_index::<GENERAL>(set, n);
     let counted: [u64; N] = array::from_fn(|n| frame.spare(n));
-    let overhead = probe_overhead::<GENERAL, N>(set, frame, &recorder, is_leaf);
+    let overhead = probe_overhead::<GENERAL, N>(set, frame, &recorder, IS_LEAF);
     let net: [u64; N] = array::from_fn(|n| {
         let of_skipped = skipped.wrapping_mul(set.overhead.skipped[slot(n)].get());
         counted[n].wrapping_sub(overhead[n].wrapping_add(of_skipped))
@@ -242,10 +237,10 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
     reach(&recorder, || reached::special_name(N));
     let (open_before, below) = (frame.open_before.get(), frame.below());
     plan.cells.open.store(open_before, Relaxed);
-    let mut inside: [u64; N] = array::from_fn(|n| frame.inner_cost[slot(n)].get());
+    let mut inside: [u64; N] = array::from_fn(|n| if IS_LEAF { 0 } else { frame.inner_cost[slot(n)].get() });
     let own: [u64; N] = array::from_fn(|n| net[n].wrapping_sub(inside[n]));
-    let thinned: [u64; N] = array::from_fn(|n| if is_leaf { 0 } else { frame.thinned_inside(slot(n)) });
-    if !is_leaf {
+    let thinned: [u64; N] = array::from_fn(|n| if IS_LEAF { 0 } else { frame.thinned_inside(slot(n)) });
+    if !IS_LEAF {
         // Without a branch: calls of thinned marks in the loops of calibration are in bursts, and others must not take
         // less.
         let has_thinned = frame.has_thinned_inside(recorder.stack.serial.get());
@@ -253,9 +248,9 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
         (0..N).for_each(|n| cells[n].add_in_bursts(own[n].wrapping_mul(counts), thinned[n].wrapping_mul(counts)));
     }
     if N <= FEW_EVENT_SLOTS && recorder.has_few_slots.get() {
-        pass_special_on::<N, FEW_EVENT_SLOTS>(plan, frame, &recorder, special, is_leaf, &own);
+        pass_special_on::<N, FEW_EVENT_SLOTS, IS_LEAF>(plan, frame, &recorder, special, &own);
     } else {
-        pass_special_on::<N, FAST_EVENT_SLOTS>(plan, frame, &recorder, special, is_leaf, &own);
+        pass_special_on::<N, FAST_EVENT_SLOTS, IS_LEAF>(plan, frame, &recorder, special, &own);
     }
     if special & UNRECORDED != 0 {
         add(&plan.cells.skipped, 1);
@@ -280,60 +275,35 @@ fn end_special<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecor
     recorder.release();
 }
 
-/// Ends a leaf call of a mark that is not thinned, on a thread that has thinned marks. What the events counted is in
-/// the frame's spare words.
-#[inline(never)]
-fn end_unthinned_leaf<const N: usize>(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
-    let (counted, overhead): ([u64; N], _) = (array::from_fn(|n| frame.spare(n)), &plan.set().overhead);
-    let net: [u64; N] = array::from_fn(|n| counted[n].wrapping_sub(overhead.in_leaf[n].get()));
-    // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
-    let cells = unsafe { plan.event_cells::<N>() };
-    if !(0..N).all(|n| cells[n].values.span().has(net[n])) {
-        return end_out_of_range(plan, frame, recorder, &counted);
-    }
-    reach(&recorder, || reached::special_name(N));
-    let (open_before, below) = (frame.open_before.get(), frame.below());
-    plan.cells.open.store(open_before, Relaxed);
-    if N <= FEW_EVENT_SLOTS && recorder.has_few_slots.get() {
-        pass_special_on::<N, FEW_EVENT_SLOTS>(plan, frame, &recorder, 0, true, &net);
-    } else {
-        pass_special_on::<N, FAST_EVENT_SLOTS>(plan, frame, &recorder, 0, true, &net);
-    }
-    // SAFETY: the cells span these values.
-    unsafe { add_call::<N, true>(open_before, &cells, &net, &[0; N]) };
-    recorder.stack.pop_to(below);
-    recorder.release();
-}
-
 /// Adds the cost of a special call, `own`, and of its inner calls to the call around, and the overhead of their probes,
 /// on a thread with at most `COUNT` event slots.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "compiled for few slots and for more")]
-fn pass_special_on<const N: usize, const COUNT: usize>(
+fn pass_special_on<const N: usize, const COUNT: usize, const IS_LEAF: bool>(
     plan: &Plan,
     frame: FrameRef,
     recorder: &Recorder,
     special: u64,
-    is_leaf: bool,
     own: &[u64; N],
 ) {
     let (set, below) = (plan.set(), frame.below());
+    let slot = |n: usize| slot_index::<GENERAL>(set, n);
     if !plan.is_thinned() {
-        add_unthinned(plan, below, own);
+        (0..N).for_each(|n| below.add_unthinned(slot(n), own[n]));
     }
-    if is_leaf {
+    if IS_LEAF {
         below.count_unthinned(u64::from(!plan.is_thinned()));
     } else {
         frame.end_unthinned::<COUNT>(plan.is_thinned(), recorder.stack.serial.get());
         frame.move_all_to::<COUNT>(&below);
         below.add_overhead::<COUNT>(&set.overhead.caller_extra);
     }
-    (0..N).for_each(|n| below.add_inner_cost(slot_index::<GENERAL>(set, n), own[n]));
+    (0..N).for_each(|n| below.add_inner_cost(slot(n), own[n]));
     below.add_overhead::<COUNT>(&set.overhead.total);
     if special & SKIPPED != 0 {
         below.add_overhead::<COUNT>(&set.overhead.skipped_extra);
     }
-    if special & UNRECORDED != 0 && is_leaf {
+    if special & UNRECORDED != 0 && IS_LEAF {
         below.add_overhead::<COUNT>(&set.overhead.unrecorded_extra);
     }
 }

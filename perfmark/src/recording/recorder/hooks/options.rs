@@ -136,14 +136,16 @@ fn begin_in_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
 #[inline(never)]
 fn begin_beside(plan: &Plan, recorder: HeldRecorder, is_counted: bool) -> Token {
     let bursts = &recorder.bursts;
-    if !is_counted && bursts.must_choose() {
+    let is_measured = if is_counted {
+        // Inside others, all calls are measured: their self requires it.
+        recorder.is_inside_burst()
+    } else if bursts.must_choose() {
         return choose_next_burst(plan, recorder);
-    }
-    if !is_counted && !bursts.take_beside(|| recorder.is_inside_burst()) {
+    } else if bursts.take_beside(|| recorder.is_inside_burst()) {
+        true
+    } else {
         return begin_or_end_burst(plan, recorder);
-    }
-    // Inside others, all calls are measured: their self requires it.
-    let is_measured = !is_counted || recorder.is_inside_burst();
+    };
     if let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) {
         bursts.count_measured();
         return begin_unrecorded(plan, recorder, frame);
