@@ -1,9 +1,12 @@
 //! Several samplings of one program, one after another, and several events of one.
-#![allow(unsafe_code, reason = "limits of the process")]
+#![allow(unsafe_code, reason = "limits of the process, pthread keys")]
 
+use std::cell::Cell;
+use std::ffi::c_void;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::thread;
+use std::sync::OnceLock;
+use std::{ptr, thread};
 
 use perfmark::{Report, Samples, Sampling, Stacks, perfmark};
 
@@ -63,6 +66,48 @@ fn samples_have_the_times_and_threads_at_which_they_were_taken() {
     };
     println!("{} and {} samples in `again`, {:?}", of("first"), of("second"), samples.threads);
     assert!(of("first") > 0 && of("second") > 0);
+}
+
+thread_local!(static ROUND: Cell<u32> = const { Cell::new(0) });
+static END_KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
+
+/// The destructor of a pthread key. Computes in its third round: perfmark ends what it does on a thread in the second.
+unsafe extern "C" fn compute_at_end(data: *mut c_void) {
+    let round = ROUND.replace(ROUND.get() + 1) + 1;
+    if round < 3 {
+        set_at_end(data);
+    } else {
+        (0..3).for_each(|_| wait_until_sampled());
+    }
+}
+
+fn set_at_end(data: *const c_void) {
+    let new_key = || {
+        let mut key = 0;
+        // SAFETY: a live variable, which receives the key.
+        assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(compute_at_end)) }, 0);
+        key
+    };
+    // SAFETY: the key was created.
+    assert_eq!(unsafe { libc::pthread_setspecific(*END_KEY.get_or_init(new_key), data) }, 0);
+}
+
+#[test]
+fn a_thread_that_is_ending_keeps_its_ring() {
+    let _alone = alone();
+    let worker = || {
+        wait_until_sampled();
+        again(1);
+        set_at_end(ptr::dangling());
+    };
+    let work = || {
+        let thread = thread::Builder::new().name("ending".into()).spawn(worker);
+        thread.expect("started").join().expect("no panic");
+    };
+    let Some(taken) = sampled(Sampling::new().frequency(3_023).timestamps(true), work) else { return };
+    let threads = &taken.samples().threads;
+    let its = threads.iter().filter(|thread| thread.name.as_deref() == Some("ending"));
+    assert_eq!(its.count(), 1, "{threads:?}");
 }
 
 #[perfmark(time)]

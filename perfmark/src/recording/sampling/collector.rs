@@ -216,10 +216,10 @@ impl State {
         let mut registry = threads::lock()?;
         let active = registry.active;
         if was_ready {
-            // The number of a thread that has ended may be another one's by now.
             registry.entries.values_mut().for_each(|entry| entry.has_ended = entry.has_ended());
         }
-        let going_on = registry.entries.values().filter(|entry| entry.sampling == active && !entry.has_ended);
+        // The number of a thread that has left may be another one's by now.
+        let going_on = registry.entries.values().filter(|entry| entry.sampling == active && !entry.has_left());
         let known: BTreeSet<u32> = going_on.map(|entry| entry.thread).collect();
         let waits = |entry: &Entry| entry.sampling == active && entry.ring.is_none() && !entry.is_refused;
         let waiting = registry.entries.iter().filter(|(_, entry)| waits(entry));
@@ -265,8 +265,12 @@ impl State {
     /// [`Rest::read`].
     fn read(&mut self, is_complete: bool) -> Vec<Shared<Ring>> {
         let Some(registry) = threads::lock() else { return Vec::new() };
-        let entries = registry.entries.clone();
+        let (active, entries) = (registry.active, registry.entries.clone());
         drop(registry);
+        // Before the heads are read: rings of threads that have left get no more samples.
+        let is_over = |entry: &Entry| entry.has_ended && (entry.sampling != active || entry.has_left());
+        let over: BTreeSet<u64> =
+            entries.iter().filter(|(_, entry)| is_over(entry)).map(|(&number, _)| number).collect();
         for (number, entry) in &entries {
             if let Some(events) = &entry.ring {
                 let rest = self.rests.entry(*number).or_insert_with(|| Rest::new(entry.thread, events));
@@ -280,13 +284,13 @@ impl State {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
             if let (Some(events), Some(sampling), Some(rest)) = (&entry.ring, sampling, self.rests.get_mut(&number)) {
                 rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, is_complete);
-                if entry.has_ended {
+                if over.contains(&number) {
                     self.rests.remove(&number);
                 } else {
                     rings.push(Shared::clone(&events.ring));
                 }
             }
-            if entry.has_ended
+            if over.contains(&number)
                 && let Some(mut registry) = threads::lock()
             {
                 registry.entries.remove(&number);

@@ -45,6 +45,7 @@ pub(super) struct Entry {
     pub(super) has_older_calls: bool,
     /// Whether the kernel refused its ring.
     pub(super) is_refused: bool,
+    /// Whether it calls no more marks, or has left.
     pub(super) has_ended: bool,
 }
 
@@ -97,9 +98,16 @@ pub(crate) fn set_wake(wake: Option<Shared<WakePipe>>) -> Option<Shared<WakePipe
 }
 
 impl Entry {
-    /// Whether the thread has ended. Another one may have its number since.
+    /// Whether it calls no more marks, or has left.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended || self.ring.as_ref().is_some_and(|events| events.ring.has_ended())
+    }
+
+    /// Whether the kernel has the thread no more, and another one may have its number. A thread that calls no more
+    /// marks still is there for a moment.
+    pub(super) fn has_left(&self) -> bool {
+        let is_there = |events: &Shared<Events>| !events.ring.has_ended() && events.ring.counts().is_ok();
+        self.has_ended && !self.ring.as_ref().is_some_and(is_there)
     }
 }
 
