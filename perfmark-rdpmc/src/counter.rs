@@ -206,7 +206,7 @@ impl Counter {
     pub fn end(&self, region: &Region) -> Delta {
         match self.end_unchanged(region) {
             Some(value) => Delta::Exact(value),
-            None => self.end_after_a_change(*region),
+            None => self.end_changed(*region),
         }
     }
 
@@ -223,6 +223,13 @@ impl Counter {
     /// page. `None` if there is none, and for an event that is counted on several PMUs.
     pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
         if self.other_kinds.is_some() { None } else { self.pmu_event.remembered() }
+    }
+
+    /// Remembers the page as it is, so that regions that begin now end unchanged, unless the kernel changes it again.
+    /// `false` if that is not possible. For perfmark's recorder only; not covered by this crate's stability promise.
+    #[doc(hidden)]
+    pub fn remember_page(&self) -> bool {
+        self.other_kinds.is_none() && self.pmu_event.read_page().is_ok_and(|read| self.pmu_event.remember(&read))
     }
 
     /// Makes a region independent of the remembered page states. The counter remembers the last eight, one for each
@@ -256,8 +263,12 @@ impl Counter {
         begun.map_or_else(|_| Region::default(), Region::from_reading)
     }
 
+    /// Ends a region for which [`end_unchanged`](Self::end_unchanged) returned `None`.
+    /// For perfmark's recorder only; not covered by this crate's stability promise.
+    #[doc(hidden)]
     #[inline(never)]
-    fn end_after_a_change(&self, region: Region) -> Delta {
+    #[must_use]
+    pub fn end_changed(&self, region: Region) -> Delta {
         let is_read_by_kernel = self.pmu_event.page().is_err() && self.other_kinds.is_none();
         let end = if is_read_by_kernel { self.counting_losses(self.pmu_event.kernel_read()) } else { self.reading() };
         match (end, self.pmu_event.beginning(&region)) {

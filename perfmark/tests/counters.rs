@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::{ptr, thread};
 
 use perfmark::{Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::{
@@ -67,6 +67,10 @@ fn main() {
                 promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it,
             ),
             (
+                "promise_3_a_call_that_waits_adds_little_to_the_calls_around_it",
+                promise_3_a_call_that_waits_adds_little_to_the_calls_around_it,
+            ),
+            (
                 "promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one",
                 promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one,
             ),
@@ -84,6 +88,9 @@ fn main() {
 /// How far a value may be off if the kernel touched the counter during the call. Some processors count one instruction
 /// per interrupt.
 const DISTURBED: u64 = 240;
+
+/// How much the end of a call in which the thread waited adds to a call around it, measured on arm64.
+const END_OF_WAITING: u64 = if cfg!(target_arch = "aarch64") { 660 } else { u64::MAX / 4 };
 
 fn instructions(name: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
@@ -586,6 +593,52 @@ fn promise_1_a_caller_is_measured_however_often_its_thread_waited() {
         (3, 0, 0),
         "each wait lets the kernel touch the counter"
     );
+}
+
+/// Waits for a nanosecond, or asks the kernel for an invalid wait, which takes as many instructions.
+#[perfmark(instructions)]
+fn waits(nanoseconds: i64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds };
+    // SAFETY: the time is live.
+    unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
+}
+
+#[perfmark(instructions)]
+fn around_waits(nanoseconds: i64) {
+    waits(nanoseconds);
+}
+
+#[perfmark(instructions)]
+fn around_both(nanoseconds: i64) {
+    around_waits(nanoseconds);
+}
+
+fn promise_3_a_call_that_waits_adds_little_to_the_calls_around_it() {
+    // This thread has marks with other events, and some with `every`.
+    waits_add_little();
+    thread::spawn(waits_add_little).join().expect("no panic");
+}
+
+fn waits_add_little() {
+    const MARKS: [&str; 3] = ["waits", "around_waits", "around_both"];
+    let sums = || MARKS.map(|mark| instructions(mark).sum);
+    around_both(-1);
+    let added = |nanoseconds: i64| {
+        // Again, because the kernel may touch the counters at any time.
+        let each = (0..20).map(|_| {
+            let before = sums();
+            around_both(nanoseconds);
+            let after = sums();
+            [0, 1, 2].map(|n| after[n] - before[n])
+        });
+        each.reduce(|one, other| [0, 1, 2].map(|n| one[n].min(other[n]))).expect("some")
+    };
+    let (without, with) = (added(-1), added(1));
+    println!("{without:?} instructions without a wait, {with:?} with one");
+    for n in 0..MARKS.len() {
+        let most = DISTURBED + END_OF_WAITING * n as u64;
+        assert!(with[n].abs_diff(without[n]) <= most, "{}", MARKS[n]);
+    }
 }
 
 /// Callers in which another mark is called for the first time, so that the probes of their events are measured again.

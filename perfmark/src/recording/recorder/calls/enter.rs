@@ -140,7 +140,7 @@ fn leave_slow(token: Token, mark: &'static Mark, recorder: HeldRecorder, panicki
     };
     let plan = frame.plan();
     slow::store_counts(plan.set(), frame, &recorder.stack);
-    slow::finish(plan, frame, recorder, panicking);
+    slow::finish(plan, frame, recorder, panicking, true);
 }
 
 /// Ends a call that has no frame on this thread. The call is counted if `counts`.

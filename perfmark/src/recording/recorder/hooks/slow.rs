@@ -13,7 +13,7 @@ use crate::recording::cells::{EventCost, Known, MarkCells, Node, add};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
     EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, Plan, Recorder, SERIAL, STACK_FULL,
-    SetEvent, Stack, Token, call_token::SKIPPED,
+    SetEvent, Stack, Token, call_token::SKIPPED, detach,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
@@ -143,21 +143,6 @@ fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool 
     begin_via_pages(set, innermost) && set.remember_counters()
 }
 
-/// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
-pub(crate) fn detach(open: impl Iterator<Item = FrameRef>) {
-    for frame in open {
-        let set = frame.plan().set();
-        set.split_locks(frame);
-        for event in set.events() {
-            if let Some(counter) = event.slot().counter() {
-                let mut region = frame.region(event.n);
-                counter.keep(&mut region);
-                frame.set_region(event.n, region);
-            }
-        }
-    }
-}
-
 /// Begins by the counters' pages, or by read(2) for counters without one. Leaves out events of the thread's group.
 /// Returns whether the fast path can read all these counters from now on.
 fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
@@ -201,14 +186,15 @@ fn begin_in_user_space(set: &EventSet, frame: FrameRef, stack: &Stack) -> bool {
 pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
     reach(&recorder, || "end on the slow path".into());
     store_counts(plan.set(), frame, &recorder.stack);
-    finish(plan, frame, recorder, false);
+    finish(plan, frame, recorder, false, true);
 }
 
-/// Removes the innermost frame, which holds what was counted, and leaves the work for that out of the open calls.
-pub(crate) fn finish(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, panicking: bool) {
+/// Removes the innermost frame, which holds what was counted. If it `is_long`, leaves the work for that out of the open
+/// calls.
+pub(crate) fn finish(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, panicking: bool, is_long: bool) {
     let ended = plan.set().emulated_counts();
     // If calls of this plan usually end on the slow path, that path is part of the probe overhead.
-    let before = Moment::new(&recorder).filter(|_| plan.set().is_fast.get());
+    let before = if is_long && plan.set().is_fast.get() { Moment::at_end(&recorder, Some(frame)) } else { None };
     close_call(plan, frame, &recorder, panicking);
     exclude_work(before.as_ref(), &recorder, false);
     plan.set().exclude_emulated_since(ended);
@@ -222,7 +208,8 @@ pub(crate) fn end_counted(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) 
     reach(&recorder, || "end out of the range of the histogram".into());
     plan.set().off_cpu_events().for_each(|event| frame.set_counted(event.n, Delta::Exact(0)));
     discard_if_off(plan.set(), frame);
-    finish(plan, frame, recorder, false);
+    let is_long = recorder.has_thinned.get();
+    finish(plan, frame, recorder, false, is_long);
 }
 
 /// If recording has ended, makes the call unmeasured: readings and growing histograms take system calls, which are no
@@ -256,7 +243,7 @@ pub(crate) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
     }
     for event in set.events() {
         if let Some(counter) = event.slot().counter().filter(|_| frame.is_unread(event.n)) {
-            frame.set_counted(event.n, counter.end(&frame.region(event.n)));
+            frame.set_counted(event.n, counter.end_changed(frame.region(event.n)));
         } else if event.slot().reads_ticks() {
             let ticks = event.ticks_until(ticks, frame).map_or(Delta::Unmeasured, Delta::Exact);
             frame.set_counted(event.n, ticks);
@@ -454,6 +441,9 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
     }
     // So that no token of a removed frame is the number of the call that began last.
     stack.serial.set(stack.serial.get() + 1);
+    if recorder.has_thinned.get() {
+        found.count_unthinned(1);
+    }
     if !is_off() {
         switched.keep(stack.serial.get(), stack.iter().map(|frame| frame.number()), &cells.arena);
     }

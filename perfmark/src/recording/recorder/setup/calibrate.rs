@@ -28,7 +28,7 @@ use crate::recording::recorder::hooks::bind::bind_plan;
 use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::thread::{
     CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Recorder,
-    Thinning, ThreadState,
+    Thinning, ThreadState, detach,
     memory::{self, set_plan},
     with_calibration_recorder,
 };
@@ -73,7 +73,7 @@ pub(crate) fn measure(
     set: &EventSet,
     key: &OverheadKey,
 ) -> Option<MeasuredOverhead> {
-    slow::detach(program.stack.iter());
+    detach(program.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
     let (calls, is_thinned) = (set.calibration_calls, set.mode.measured == Measured::InBursts);
@@ -249,9 +249,9 @@ impl Calibration<'_> {
             return Some([call, poll_extra, skipped_extra, Numbers::default()]);
         }
         let run_beside = |calls: &dyn Fn()| {
-            self.scratch.bursts.calibrate_beside(true);
+            self.scratch.bursts.calibrate_beside();
             self.run_calls(calls);
-            self.scratch.bursts.calibrate_beside(false);
+            self.scratch.bursts.calibrate(false);
         };
         let ([unmarked, beside], _) = &self.in_loops([calls.unmarked, calls.marked], &run_beside)?;
         let unrecorded_extra = each(&per_call(beside, unmarked), total, &u64::wrapping_sub);

@@ -19,7 +19,7 @@ pub(crate) use overhead::{
     CalibrationCalls, FAST_EVENT_SLOTS, FEW_EVENT_SLOTS, InnerCalls, MeasuredOverhead, Numbers, OverheadKey,
     ProbeOverhead,
 };
-pub(crate) use plan::{Begin, FAST_EVENTS, Hooks, Plan};
+pub(crate) use plan::{Begin, FAST_EVENTS, Hooks, Plan, detach};
 pub(crate) use stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT, SPLIT, Stack, UNRECORDED};
 pub(crate) use state::{
     Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, own_work, with_calibration_recorder, with_recorder,

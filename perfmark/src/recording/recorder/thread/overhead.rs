@@ -19,7 +19,7 @@ use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 
 /// The most event slots for which the fast path can add overhead to a frame.
 pub(crate) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
-/// Most threads have no more event slots than this. Calls in bursts take less on them.
+/// Most threads have no more event slots than this. `fast::end_special` takes less on them.
 pub(crate) const FEW_EVENT_SLOTS: usize = 2;
 
 /// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.

@@ -274,7 +274,7 @@ impl Plan {
     }
 
     /// Updates the range of event `n`'s histogram. On threads with thinned marks, only leaf calls of these marks end
-    /// without `end_special`. With a call graph, no call does.
+    /// without `end_special`, and with a call graph, no calls.
     pub(crate) fn update_span(&self, n: usize, recorder: &Recorder) {
         let (is_plain, is_in_graph) = (!recorder.has_thinned.get(), recorder.graph().is_some());
         for (spans, has_span) in self.spans.iter().zip([is_plain, is_plain || self.is_thinned() && !is_in_graph]) {
@@ -307,6 +307,21 @@ impl Plan {
                 },
                 None => Overhead { is_unknown: true, ..Overhead::default() },
             });
+        }
+    }
+}
+
+/// Makes open calls independent of what their counters remember. Counters remember little, and these calls may be long.
+pub(crate) fn detach(open: impl Iterator<Item = FrameRef>) {
+    for frame in open {
+        let set = frame.plan().set();
+        set.split_locks(frame);
+        for event in set.events() {
+            if let Some(counter) = event.slot().counter() {
+                let mut region = frame.region(event.n);
+                counter.keep(&mut region);
+                frame.set_region(event.n, region);
+            }
         }
     }
 }

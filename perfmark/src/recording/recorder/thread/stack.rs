@@ -323,9 +323,10 @@ impl FrameRef {
         count.set(count.get().wrapping_add(calls));
     }
 
-    /// Passes what calls inside a call that ends cost, and how many they are, on to the frame below, if they are not of
-    /// thinned marks. If the call's own mark is not thinned, all count as such, also the call, but not its own cost.
-    /// `serial` is the number of the call that began last. Only the first `COUNT` slots have costs. Keeps ZEROES.
+    /// Ends a call: adds the cost and the number of its inner calls of marks that are not thinned to the frame below.
+    /// These are the ones that it noted, if it `passes_on`; otherwise all inner calls, and the call itself, but without
+    /// its own cost. `serial` is the number of the call that began last. Only the first `COUNT` slots have costs. Keeps
+    /// ZEROES.
     #[inline(always)]
     #[allow(clippy::inline_always, reason = "many calls of a burst execute it")]
     pub(crate) fn end_unthinned<const COUNT: usize>(self, passes_on: bool, serial: u64) {

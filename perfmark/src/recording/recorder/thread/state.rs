@@ -83,9 +83,15 @@ impl Recorder {
 
     /// What chooses which marks are thinned, and the thread's event slots, if any mark may be thinned.
     pub(crate) fn thinning(&self) -> Option<(&Thinning, &EventSlots)> {
-        // SAFETY: CELLS: `set_thinning` stored the pointers, or they are null.
-        let both = unsafe { self.thinning.get().as_ref().zip(self.slots.get().as_ref()) };
-        both.filter(|_| self.has_thinned.get())
+        // SAFETY: CELLS: `set_thinning` stored the pointer, or it is null.
+        let thinning = unsafe { self.thinning.get().as_ref() };
+        thinning.zip(self.slots()).filter(|_| self.has_thinned.get())
+    }
+
+    /// The thread's event slots. `None` before its first call.
+    pub(crate) fn slots(&self) -> Option<&EventSlots> {
+        // SAFETY: CELLS: `set_thinning` stored the pointer, or it is null.
+        unsafe { self.slots.get().as_ref() }
     }
 
     /// Begins or ends a gap. In the open calls, the number of calls skipped inside remains the same.

@@ -4,7 +4,7 @@ use perfmark_rdpmc::{Region, clock};
 
 use crate::recording::reading::EventReading;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlot, EventSlots};
-use crate::recording::recorder::thread::Recorder;
+use crate::recording::recorder::thread::{FrameRef, Recorder, detach};
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
 
 /// The values of a thread's events at one moment.
@@ -59,16 +59,24 @@ impl Readings {
 pub(crate) struct Moment([[u64; 2]; EVENT_SLOTS]);
 
 impl Moment {
-    /// The values now. `None` if no call is open, or if the thread has no thinned marks.
+    /// The values now. `None` if no call is open.
     pub(crate) fn new(recorder: &Recorder) -> Option<Self> {
-        let (_, slots) = recorder.thinning()?;
+        Self::at_end(recorder, None)
+    }
+
+    /// The same at the end of a call, whose frame holds what was counted.
+    pub(crate) fn at_end(recorder: &Recorder, ended: Option<FrameRef>) -> Option<Self> {
+        let slots = recorder.slots()?;
         recorder.stack.innermost()?;
-        let mut begun = [[0; 2]; EVENT_SLOTS];
+        let (mut begun, mut is_changed) = ([[0; 2]; EVENT_SLOTS], false);
         for (begun, slot) in begun.iter_mut().zip(slots.iter()) {
             if let Some(counter) = user_counter(slot) {
                 let mut region = Region::default();
                 // Otherwise the work remains in the values.
-                _ = counter.begin_unchanged(&mut region);
+                if !counter.begin_unchanged(&mut region) && counter.remember_page() {
+                    is_changed = true;
+                    _ = counter.begin_unchanged(&mut region);
+                }
                 let [raw, lock, ..] = region.parts();
                 *begun = [raw, lock];
             } else if slot.reads_ticks() {
@@ -77,15 +85,22 @@ impl Moment {
                 *begun = [clock::ticks(), lock];
             }
         }
+        if is_changed {
+            // A counter that remembers its page anew will forget what it knew when these calls began.
+            detach(recorder.stack.iter().filter(|frame| Some(*frame) != ended));
+        }
         Some(Self(begun))
     }
 }
 
+/// The most open calls that work is left out of, if their frames do not track overhead.
+const DEPTH: usize = 64;
+
 /// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
-/// for those around it, the work is overhead of the innermost. Where a burst begins or ends, the rest of the work for
-/// that is left out, too.
+/// for those around it, the work is overhead of the innermost. Without that account, they count from later values on,
+/// too. Where a burst begins or ends, the rest of the work for that is left out, too.
 pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burst_edge: bool) {
-    let (Some(Moment(begun)), Some((_, slots))) = (before, recorder.thinning()) else { return };
+    let (Some(Moment(begun)), Some(slots)) = (before, recorder.slots()) else { return };
     let mut work = [0; EVENT_SLOTS];
     for ((work, &[raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
         if let Some(counter) = user_counter(slot) {
@@ -95,17 +110,24 @@ pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burs
             *work = if lock_of_switches(slot) == lock { ticks } else { 0 };
         }
     }
-    let Some(frame) = recorder.stack.innermost() else { return };
-    let set = frame.plan().set();
-    for event in set.events() {
-        if is_burst_edge {
+    let Some(innermost) = recorder.stack.innermost() else { return };
+    if is_burst_edge {
+        let set = innermost.plan().set();
+        for event in set.events() {
             work[event.slot_index] = work[event.slot_index].wrapping_add(set.overhead.at_burst_edge[event.n].get());
         }
-        let raw = frame.raw(event.n);
-        raw.set(raw.get().wrapping_add(work[event.slot_index]));
     }
-    for (overhead, work) in frame.below().inner_overhead.iter().zip(work) {
-        overhead.set(overhead.get().wrapping_add(work));
+    let tracks_overhead = recorder.tracks_overhead.get();
+    for frame in recorder.stack.iter().take(if tracks_overhead { 1 } else { DEPTH }) {
+        for event in frame.plan().set().events() {
+            let raw = frame.raw(event.n);
+            raw.set(raw.get().wrapping_add(work[event.slot_index]));
+        }
+    }
+    if tracks_overhead {
+        for (overhead, work) in innermost.below().inner_overhead.iter().zip(work) {
+            overhead.set(overhead.get().wrapping_add(work));
+        }
     }
 }
 

@@ -246,11 +246,10 @@ impl Bursts {
         self.complete.set(1);
     }
 
-    /// Lets calibration measure all calls, recorded or not.
-    pub(crate) fn calibrate_beside(&self, is_beside: bool) {
-        self.left.set(if is_beside { 0 } else { u64::MAX });
+    /// Lets calibration measure all calls without recording them.
+    pub(crate) fn calibrate_beside(&self) {
+        self.left.set(0);
         self.warm_up.set(u64::MAX);
-        self.is_burst.set(false);
     }
 }
 
