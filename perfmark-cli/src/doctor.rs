@@ -9,7 +9,7 @@ use crate::output;
 
 /// Show what can be counted on this machine, what prevents the rest, and how to allow it
 #[derive(Args, Debug)]
-#[command(after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not, 2 if the check failed.")]
+#[command(after_long_help = "Exit status: 0 if instructions can be counted here, 1 if not.")]
 pub(crate) struct Arguments {}
 
 pub(crate) fn run(_: &Arguments) -> Result<ExitCode, String> {

@@ -20,17 +20,15 @@ pub(crate) fn named(file: &Path) -> PathBuf {
     }
 }
 
-/// Replaces a file atomically, so that nobody reads half a report. What is not a regular file, such as a device, a pipe
-/// or a link, is opened and written to.
+/// Replaces a file atomically, so that nobody reads half a report. What is not a regular file, such as a device or a
+/// pipe, is opened and written to.
 pub(crate) fn write(file: &Path, text: &[u8]) -> io::Result<()> {
-    if !is_replaced(file)? {
-        // A link such as /dev/stdout may lead to a file that others write to as well.
-        let is_descriptor = file.starts_with("/dev") || file.starts_with("/proc");
-        let mut options = File::options();
-        options.write(true).append(is_descriptor).truncate(!is_descriptor).create(!is_descriptor);
-        return options.open(file)?.write_all(text);
+    if let Some(file) = replaced(file)? {
+        return replace(&file, text, |draft| permissions_before(&file, draft));
     }
-    replace(file, text, |draft| permissions_before(file, draft))
+    // A link such as /dev/stdout may lead to a file that others write to as well.
+    let is_descriptor = file.starts_with("/dev") || file.starts_with("/proc");
+    File::options().write(true).append(is_descriptor).truncate(!is_descriptor).open(file)?.write_all(text)
 }
 
 /// Replaces a file atomically by a new one with these permissions, or with those of a new file.
@@ -50,24 +48,26 @@ pub(crate) fn replace(
 
 /// Checks that a file can be written, as far as possible without writing it.
 pub(crate) fn check(file: &Path) -> io::Result<()> {
-    if is_replaced(file)? { draft(file)?.close() } else { Ok(()) }
+    replaced(file)?.map_or(Ok(()), |file| draft(&file)?.close())
 }
 
 /// Removes a file that would be replaced. Returns whether there was one.
 pub(crate) fn remove(file: &Path) -> io::Result<bool> {
-    let is_there = is_replaced(file)? && fs::symlink_metadata(file).is_ok();
-    if is_there { fs::remove_file(file).map(|()| true) } else { Ok(false) }
+    let removed = replaced(file)?.map(fs::remove_file);
+    match removed {
+        None => Ok(false),
+        Some(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Some(removed) => removed.map(|()| true),
+    }
 }
 
-/// Whether the file is replaced, or created. Otherwise it is opened and written to.
-fn is_replaced(file: &Path) -> io::Result<bool> {
-    Report::check_file(file)?;
-    match fs::symlink_metadata(file) {
-        Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
-        Ok(there) => Ok(there.is_file()),
-        // It does not exist. Any other error is reported when a file is created beside it.
-        Err(_) => Ok(true),
+/// The file that is replaced or created, where links lead to. `None` if the file is opened and written to.
+fn replaced(file: &Path) -> io::Result<Option<PathBuf>> {
+    let replaced = Report::check_file(file)?;
+    if replaced.is_none() && fs::metadata(file)?.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
     }
+    Ok(replaced)
 }
 
 /// A new file beside that one, which is removed if it does not replace it. Others may read it if the umask allows.

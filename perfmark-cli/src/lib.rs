@@ -12,10 +12,10 @@ mod samples;
 mod bencher;
 mod report;
 mod mark;
+mod events;
 mod diff;
 mod run;
 mod doctor;
-mod events;
 mod gate;
 mod generate;
 

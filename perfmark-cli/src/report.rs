@@ -166,9 +166,16 @@ impl Options {
         }
     }
 
-    /// The destination: the file that was given, or `otherwise`.
-    pub(crate) fn destination(&self, otherwise: Destination) -> Destination {
-        Destination::new(self.output.as_deref(), otherwise)
+    /// The destination: the file that was given, or `otherwise`. A binary format is not for a terminal, nor for stderr,
+    /// which has a program's messages, too.
+    pub(crate) fn destination(&self, otherwise: Destination) -> Result<Destination, String> {
+        let to = Destination::new(self.output.as_deref(), otherwise);
+        match self.format {
+            Form::Samples(format) if format.is_binary() && (matches!(to, Destination::Stderr) || to.is_terminal()) => {
+                Err("this format is binary; name a file with --output FILE".into())
+            }
+            _ => Ok(to),
+        }
     }
 
     pub(crate) fn format(&self) -> Form {
@@ -196,9 +203,6 @@ impl Options {
     fn of(&self, snapshot: &Snapshot, runs: &[(String, Snapshot)], to: &Destination) -> Result<Vec<u8>, String> {
         let format = match self.format {
             Form::Report(format) => format,
-            Form::Samples(format) if format.is_binary() && to.is_terminal() => {
-                return Err("this format is binary; name a file with --output FILE".into());
-            }
             Form::Samples(format) => {
                 return samples::render(&self.chosen(snapshot), format, self.event.as_deref());
             }
@@ -363,6 +367,7 @@ pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
     reports::check_stdin(&arguments.files)?;
+    let to = arguments.options.destination(Destination::Stdout)?;
     let mut all = Gathered::new(&arguments.options);
     for file in &arguments.files {
         for (name, snapshot) in reports::read_each(file)? {
@@ -372,7 +377,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if arguments.suggest {
         all.suggest()?;
     } else {
-        all.show(&arguments.options.destination(Destination::Stdout))?;
+        all.show(&to)?;
     }
     Ok(ExitCode::SUCCESS)
 }

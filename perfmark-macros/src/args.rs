@@ -3,13 +3,15 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote};
 use syn::ext::IdentExt as _;
-use syn::parse::{Parse, ParseStream};
+use syn::parse::ParseStream;
 use syn::{Error, LitInt, LitStr, Token};
 
 use crate::event::{self, NamedEvent};
 
-/// The list of options in error messages.
-const OPTIONS: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `generic`, `crate = path`";
+/// The options in error messages: those of the attribute, of a region, and of a crate's defaults.
+pub(crate) const OF_ITEM: &str = "`name = \"…\"`, `every = N`, `fence`, `kernel`, `generic`, `crate = path`";
+pub(crate) const OF_REGION: &str = "`every = N`, `fence`, `kernel`, `generic`, `crate = path`";
+pub(crate) const OF_CRATE: &str = "`every = N`, `budget = \"…\"`, `fence`, `kernel`, `crate = path`";
 
 /// `#[perfmark(cycles, "cpu/event=0xc2/", name = "…", every = 61, fence)]`
 #[derive(Default)]
@@ -26,11 +28,13 @@ pub(crate) struct Args {
     pub(crate) budget: Option<LitStr>,
     /// The path of the perfmark crate, if it is renamed or re-exported.
     pub(crate) krate: Option<TokenStream>,
+    /// The options, for error messages.
+    pub(crate) options: &'static str,
 }
 
-impl Parse for Args {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut args, mut events, mut kernel) = (Self::default(), Vec::new(), None);
+impl Args {
+    pub(crate) fn parse(input: ParseStream<'_>, options: &'static str) -> syn::Result<Self> {
+        let (mut args, mut events, mut kernel) = (Self { options, ..Self::default() }, Vec::new(), None);
         while !input.is_empty() {
             args.parse_one(input, &mut events, &mut kernel)?;
             if !input.is_empty() {
@@ -40,9 +44,7 @@ impl Parse for Args {
         args.events = event::names(events, kernel)?;
         Ok(args)
     }
-}
 
-impl Args {
     /// The path of the perfmark crate.
     pub(crate) fn krate(&self) -> TokenStream {
         self.krate.clone().unwrap_or_else(|| quote!(::perfmark))
@@ -71,7 +73,7 @@ impl Args {
         }
         let word = Ident::parse_any(input).map_err(|error| {
             let expected = "expected an event, such as `cycles`, `time` or `\"cpu/event=0xc2/\"`, or an option:";
-            Error::new(error.span(), format!("{expected} {OPTIONS}"))
+            Error::new(error.span(), format!("{expected} {}", self.options))
         })?;
         let is_new = match &*word.to_string() {
             _ if input.peek(Token![=]) => return self.parse_option(&word, input),
@@ -82,7 +84,9 @@ impl Args {
                 return Err(Error::new(word.span(), "`skip` must be the only argument, as in `#[perfmark(skip)]`"));
             }
             "name" | "every" | "budget" | "crate" => {
-                return Err(Error::new(word.span(), format!("`{word}` requires a value; the options are {OPTIONS}")));
+                let what =
+                    if self.options.contains(&format!("`{word}")) { "requires a value" } else { "is no option here" };
+                return Err(Error::new(word.span(), format!("`{word}` {what}; the options are {}", self.options)));
             }
             _ => return event::add_word(events, &word, input),
         };
@@ -120,7 +124,8 @@ impl Args {
                 return Err(Error::new(equals.span, format!("`{word}` takes no value: write `{word}` alone")));
             }
             _ => {
-                return Err(Error::new(word.span(), format!("unknown option `{word}`; the options are {OPTIONS}")));
+                let why = format!("unknown option `{word}`; the options are {}", self.options);
+                return Err(Error::new(word.span(), why));
             }
         };
         if is_new { Ok(()) } else { Err(duplicate(word)) }

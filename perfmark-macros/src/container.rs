@@ -9,7 +9,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Error;
 
-use crate::tokens::{is_group, is_naked, is_punct, is_word, with_content};
+use crate::tokens::{braces, is_group, is_naked, is_punct, is_word, with_content};
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
@@ -109,7 +109,7 @@ fn attribute_at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
 /// Whether the item gets the attribute. The user did not write it on this item, so items that it would refuse are left
 /// out.
 fn is_marked(item: &[TokenTree]) -> bool {
-    is_group(item.last(), Delimiter::Brace) && !matches!(Kind::of(item), Kind::Other)
+    item.last().and_then(braces).is_some() && !matches!(Kind::of(item), Kind::Other)
 }
 
 /// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name gets a second one, and its
@@ -183,7 +183,7 @@ fn item(tokens: &mut Tokens) -> Vec<TokenTree> {
         let is_end = match &token {
             TokenTree::Punct(punct) => punct.as_char() == ';',
             // Punctuation follows braces in types (`Array<{ N }>`) and values (`A { b }.c`).
-            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => match tokens.peek() {
+            token if braces(token).is_some() => match tokens.peek() {
                 None | Some(TokenTree::Ident(_)) => true,
                 Some(TokenTree::Punct(punct)) => punct.as_char() == '#',
                 Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::None,

@@ -2,9 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, LitStr};
 
-use crate::args::Args;
+use crate::args::{Args, OF_CRATE};
 use crate::expand::recording;
 
 pub(crate) fn expand(input: TokenStream) -> TokenStream {
@@ -12,7 +13,7 @@ pub(crate) fn expand(input: TokenStream) -> TokenStream {
 }
 
 fn try_expand(input: TokenStream) -> syn::Result<TokenStream> {
-    let args: Args = syn::parse2(input)?;
+    let args = (|input: ParseStream<'_>| Args::parse(input, OF_CRATE)).parse2(input)?;
     if let Some(span) = args.name.as_ref().map(LitStr::span) {
         return Err(Error::new(span, "`name` applies to one function and cannot be a default of the crate: remove it"));
     }

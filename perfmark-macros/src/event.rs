@@ -171,13 +171,15 @@ pub(crate) fn names(events: Vec<NamedEvent>, kernel: Option<Span>) -> syn::Resul
 mod tests {
     use perfmark_rdpmc::{CacheEvent, Hardware, Software};
     use proc_macro2::TokenStream;
+    use syn::parse::{ParseStream, Parser as _};
 
     use crate::args::Args;
 
     /// The events of these arguments, or the error.
     fn events(args: &str) -> Result<Vec<String>, String> {
         let tokens: TokenStream = args.parse().expect("tokens");
-        syn::parse2::<Args>(tokens).map(|args| args.events).map_err(|error| error.to_string())
+        let parse = |input: ParseStream<'_>| Args::parse(input, "");
+        parse.parse2(tokens).map(|args| args.events).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
 
-use crate::args::Args;
+use crate::args::{Args, OF_ITEM};
 use crate::body::split_inner_attributes;
 use crate::container::{self, Kind};
 use crate::function::Function;
@@ -37,7 +38,8 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             Err(_) => item.clone(),
         });
     }
-    let parsed = syn::parse2::<Args>(args.clone())?.of_one_mark()?;
+    let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
+    let parsed = parsed.parse2(args.clone())?;
     let krate = parsed.krate();
     if matches!(Kind::of(&words), Kind::Container) {
         if let Some(name) = &parsed.name {

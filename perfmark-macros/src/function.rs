@@ -13,7 +13,7 @@ use std::slice;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::Error;
 
-use crate::tokens::is_naked;
+use crate::tokens::{braces, is_naked};
 
 pub(crate) struct Function {
     pub(crate) name: Ident,
@@ -27,7 +27,7 @@ impl Function {
     pub(crate) fn parse(item: TokenStream) -> syn::Result<Self> {
         let mut tokens: Vec<TokenTree> = item.into_iter().collect();
         let (name, is_async) = Self::name(&tokens)?;
-        match tokens.pop().and_then(braces) {
+        match tokens.pop().as_ref().and_then(braces) {
             Some(body) => Ok(Self { name, is_async, head: tokens.into_iter().collect(), body }),
             None => Err(Error::new(
                 name.span(),
@@ -78,19 +78,6 @@ impl Function {
             }
         }
         Err(not_a_function(Span::call_site()))
-    }
-}
-
-/// The token as a group in braces, also as a `macro_rules` fragment (`$body:block`), a group without delimiters.
-pub(crate) fn braces(token: TokenTree) -> Option<Group> {
-    let TokenTree::Group(group) = token else { return None };
-    match group.delimiter() {
-        Delimiter::Brace => Some(group),
-        Delimiter::None => {
-            let mut inside = group.stream().into_iter();
-            inside.next().filter(|_| inside.next().is_none()).and_then(braces)
-        }
-        _ => None,
     }
 }
 

@@ -1,15 +1,15 @@
 //! `region!("name", events…, { … })`, also without a block or with an async block.
 
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::quote;
-use syn::parse::{Parse, ParseStream, Parser as _};
+use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, LitStr, Token};
 
-use crate::args::Args;
+use crate::args::{Args, OF_REGION};
 use crate::body::split_inner_attributes;
 use crate::expand::mark;
-use crate::function::braces;
 use crate::future::async_block;
+use crate::tokens::{braces, is_punct};
 
 /// The measured code.
 enum Content {
@@ -26,7 +26,7 @@ impl Content {
         if let Some(at) = async_block(tokens) {
             return Self::Future(tokens.split_off(at).into_iter().collect());
         }
-        match tokens.last().cloned().and_then(braces) {
+        match tokens.last().and_then(braces) {
             Some(block) => {
                 tokens.pop();
                 Self::Block(block)
@@ -93,27 +93,34 @@ fn parse_name_and_args(input: ParseStream<'_>) -> syn::Result<(LitStr, Args)> {
     if !input.is_empty() {
         input.parse::<Token![,]>()?;
     }
-    Ok((name, Args::parse(input)?.of_one_mark()?))
+    Ok((name, Args::parse(input, OF_REGION)?.of_one_mark()?))
 }
 
 /// The first `.await` in the block, except those in nested async blocks and closures.
 fn first_await(tokens: TokenStream) -> Option<proc_macro2::Span> {
-    let (mut after_dot, mut in_async) = (false, false);
+    let (mut after_dot, mut after_minus, mut in_async, mut bars) = (false, false, false, 0);
     for token in tokens {
         match &token {
-            TokenTree::Ident(word) if after_dot && word == "await" => return Some(word.span()),
-            TokenTree::Ident(word) if word == "async" => in_async = true,
+            TokenTree::Ident(word) if after_dot && !in_async && word == "await" => return Some(word.span()),
+            TokenTree::Ident(word) if word == "async" => (in_async, bars) = (true, 0),
             TokenTree::Group(group) => {
                 if !in_async && let Some(span) = first_await(group.stream()) {
                     return Some(span);
                 }
                 // The async part ends with the braces of `async move |…| { … }` or `async { … }`.
-                in_async &= group.delimiter() != Delimiter::Brace;
+                in_async &= braces(&token).is_none();
             }
-            TokenTree::Punct(punct) if punct.as_char() == ';' => in_async = false,
+            TokenTree::Punct(punct) => match punct.as_char() {
+                '|' => bars += 1,
+                ';' => in_async = false,
+                // Other commas are between the arguments of `async |…, …| …`, or in its type, which braces follow.
+                ',' if bars >= 2 => in_async = false,
+                '>' if after_minus => bars = 0,
+                _ => {}
+            },
             _ => {}
         }
-        after_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
+        (after_dot, after_minus) = (is_punct(Some(&token), '.'), is_punct(Some(&token), '-'));
     }
     None
 }

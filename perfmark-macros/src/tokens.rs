@@ -15,6 +15,19 @@ pub(crate) fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool 
     matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
+/// The token as a group in braces, also as a `macro_rules` fragment (`$body:block`), a group without delimiters.
+pub(crate) fn braces(token: &TokenTree) -> Option<Group> {
+    let TokenTree::Group(group) = token else { return None };
+    match group.delimiter() {
+        Delimiter::Brace => Some(group.clone()),
+        Delimiter::None => {
+            let mut inside = group.stream().into_iter();
+            inside.next().filter(|_| inside.next().is_none()).as_ref().and_then(braces)
+        }
+        _ => None,
+    }
+}
+
 /// Whether these are the brackets of `#[unsafe(naked)]`, perhaps in a `cfg_attr`.
 pub(crate) fn is_naked(attribute: &TokenTree) -> bool {
     fn has_naked(tokens: TokenStream) -> bool {

@@ -74,8 +74,16 @@ fn a_signal_triggers_a_dump() {
     }
     drop(dumping);
     fs::remove_file(&path).expect("there");
-    let refused = Dumps::new(&path).on_signal(libc::SIGKILL).start().expect_err("SIGKILL cannot be handled");
+}
+
+#[cfg(feature = "signal")]
+#[test]
+fn if_one_signal_cannot_be_handled_the_others_keep_their_actions() {
+    let dumps = Dumps::new(file("refused")).on_signal(libc::SIGVTALRM).on_signal(libc::SIGKILL);
+    let refused = dumps.start().expect_err("SIGKILL cannot be handled");
     assert_eq!(refused.to_string(), format!("signal {} cannot be handled", libc::SIGKILL));
+    // SAFETY: no handler is set.
+    assert_eq!(unsafe { libc::signal(libc::SIGVTALRM, libc::SIG_DFL) }, libc::SIG_DFL);
 }
 
 /// Only one test samples the process at a time.

@@ -47,8 +47,12 @@ fn main() -> ExitCode {
         ("a_dump_at_a_signal_interrupts_no_system_call_of_the_program", a_dump_interrupts_nothing),
         #[cfg(target_os = "linux")]
         ("the_program_has_only_its_own_threads_before_its_first_call", only_its_own_threads),
+        #[cfg(feature = "signal")]
+        ("with_perfmark_off_dumps_write_nothing_and_signals_end_no_program", with_perfmark_off_nothing_is_dumped),
         #[cfg(target_os = "linux")]
         ("sigint_before_the_first_call_ends_the_program", sigint_before_the_first_call),
+        #[cfg(target_os = "linux")]
+        ("sigint_ends_a_program_whose_report_hangs", sigint_while_the_report_hangs),
         #[cfg(target_os = "linux")]
         ("a_handler_of_the_programs_replaces_the_one_for_sigint", a_handler_of_the_programs),
         #[cfg(feature = "signal")]
@@ -73,6 +77,9 @@ fn main() -> ExitCode {
 struct Counting;
 
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
+/// Whether allocations of threads other than the main one do not return.
+#[cfg(target_os = "linux")]
+static HANGS: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -80,6 +87,11 @@ static ALLOCATOR: Counting = Counting;
 // SAFETY: forwards every call to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        #[cfg(target_os = "linux")]
+        // SAFETY: no pointers.
+        while HANGS.load(Relaxed) && unsafe { libc::gettid() != libc::getpid() } {
+            std::thread::yield_now();
+        }
         ALLOCATED.fetch_add(layout.size(), Relaxed);
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
@@ -145,10 +157,27 @@ fn run_scenario(scenario: &str) {
         _ => {}
     }
     one();
+    #[cfg(feature = "signal")]
+    if scenario == "dumps" {
+        let file = env::var_os("PERFMARK_TEST_FILE").expect("set");
+        let dumps = perfmark::Dumps::new(file).on_signal(libc::SIGUSR2).every(std::time::Duration::from_millis(1));
+        let _dumping = dumps.start().expect("a directory");
+        kill(libc::SIGUSR2);
+        println!("{}", threads());
+    }
     match scenario {
         "counts threads" => println!("{}", threads()),
         "counts allocated bytes" => println!("{}", ALLOCATED.load(Relaxed)),
         "handles an interrupt" => handles_an_interrupt(),
+        #[cfg(target_os = "linux")]
+        "hangs" => {
+            HANGS.store(true, Relaxed);
+            let start = std::time::Instant::now();
+            // Without an end by a signal, the test fails after this time.
+            while start.elapsed().as_secs() < 60 {
+                kill(libc::SIGINT);
+            }
+        }
         "ends dumps without a report" => {
             perfmark::disable_report();
             // The thread that writes dumps has ended. The kernel removes it from the list a moment later.
@@ -437,10 +466,26 @@ fn only_its_own_threads() {
     fs::remove_file(path).expect("written at exit");
 }
 
+#[cfg(feature = "signal")]
+fn with_perfmark_off_nothing_is_dumped() {
+    let path = file("dumped-while-off");
+    let ended = scenario("dumps", &[("PERFMARK", "off"), ("PERFMARK_TEST_FILE", path.to_str().expect("UTF-8"))]);
+    assert_code(&ended, 0);
+    assert_eq!((text(&ended.stdout), text(&ended.stderr)), ("1\n", ""));
+    assert!(!path.exists());
+}
+
 #[cfg(target_os = "linux")]
 fn sigint_before_the_first_call() {
     use std::os::unix::process::ExitStatusExt as _;
     let ended = scenario("interrupted", &[("PERFMARK_ON_SIGINT", "report")]);
+    assert_eq!(ended.status.signal(), Some(libc::SIGINT), "{}", ending(&ended));
+}
+
+#[cfg(target_os = "linux")]
+fn sigint_while_the_report_hangs() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let ended = scenario("hangs", &[("PERFMARK_ON_SIGINT", "report")]);
     assert_eq!(ended.status.signal(), Some(libc::SIGINT), "{}", ending(&ended));
 }
 

@@ -41,6 +41,16 @@ fn a_session_covers_its_scope_and_restores_the_filter() {
     fs::remove_file(&file).expect("there");
     let row = |line: &str| line.starts_with("inside ") && line.split_whitespace().any(|cell| cell == "3");
     assert!(report.lines().any(row) && report.contains("off: left_out"), "{report}");
+    let filters = ["*::a=off", "*::b=off", "*::c=off"].map(|filter| filter.parse::<Filter>().expect("a filter"));
+    let (first, second) = (Session::new().filter(&filters[0]), Session::new().filter(&filters[1]));
+    _ = first.finish();
+    assert_eq!(perfmark::filter(), filters[1], "the filter of a session that has not ended");
+    _ = second.finish();
+    assert_eq!(perfmark::filter(), before);
+    let session = Session::new().filter(&filters[0]);
+    perfmark::set_filter(&filters[2]).expect("slots for settings");
+    _ = session.finish();
+    assert_eq!(perfmark::filter(), filters[2], "the program set it after the session's");
     left_out();
     assert_eq!(calls(&perfmark::snapshot(), "left_out"), 2);
     #[cfg(target_os = "linux")]

@@ -24,9 +24,10 @@ fn main() {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::os::unix::process::CommandExt as _;
+    use std::path::Path;
     use std::sync::{Barrier, LazyLock};
     use std::thread::Builder;
-    use std::{env, fs, thread};
+    use std::{env, fs, process, thread};
 
     use perfmark::perfmark;
 
@@ -41,6 +42,9 @@ mod linux {
         let tests: &[(&str, fn())] = &[
             ("a_filter_of_system_calls_is_the_reason_why_nothing_is_sampled", filtered),
             ("a_limit_of_descriptors_is_the_reason_why_most_of_1200_threads_are_not_sampled", few_descriptors),
+            ("a_main_thread_that_has_ended_is_not_one_that_could_not_be_sampled", ended_main_thread),
+            ("a_thread_that_ends_soon_is_counted_once", short_threads),
+            ("a_thread_whose_descriptor_the_program_closed_is_sampled_again", closed_descriptors),
             ("locked_memory_is_the_reason_why_most_of_1200_threads_are_not_sampled", no_locked_memory),
             ("the_paranoid_level_is_the_reason_why_nothing_is_sampled", paranoid),
             ("an_event_that_cannot_be_sampled_is_left_out_with_its_reason", one_of_two),
@@ -66,6 +70,39 @@ mod linux {
                 lower(libc::RLIMIT_NOFILE, DESCRIPTORS);
                 crowd(THREADS - DESCRIPTORS / 2);
             }
+            "main thread ends" => {
+                fill();
+                thread::spawn(|| {
+                    while event_descriptors().len() >= SAMPLED_THREADS {
+                        thread::yield_now();
+                    }
+                    process::exit(0);
+                });
+                // SAFETY: only this thread ends, which owns nothing that others use.
+                unsafe { libc::syscall(libc::SYS_exit, 0) };
+            }
+            "short threads" => {
+                fill();
+                (0..SHORT_THREADS).for_each(|_| thread::spawn(work).join().expect("no panic"));
+                let samples = perfmark::snapshot().samples;
+                let threads = samples.iter().map(|samples| samples.threads_without + samples.threads_too_short);
+                println!("{} threads", threads.sum::<u64>());
+            }
+            "closes descriptors" => {
+                work();
+                thread::spawn(stay);
+                while event_descriptors().len() < 2 {
+                    thread::yield_now();
+                }
+                for number in event_descriptors() {
+                    // SAFETY: nothing of the program's uses it.
+                    unsafe { libc::close(number) };
+                }
+                // The main thread, which calls marks, has its ring without a descriptor.
+                while event_descriptors().is_empty() {
+                    thread::yield_now();
+                }
+            }
             "no locked memory" => {
                 become_nobody();
                 lower(libc::RLIMIT_MEMLOCK, 0);
@@ -82,13 +119,16 @@ mod linux {
                 panic!("{}", next.exec());
             }
             "executed" => {
-                println!("{} events", event_descriptors());
+                println!("{} events", event_descriptors().len());
                 work();
             }
             _ => panic!("no scenario {scenario}"),
         }
     }
 
+    /// The threads that are sampled when no other one can be, with the main thread.
+    const SAMPLED_THREADS: usize = 16;
+    const SHORT_THREADS: usize = 500;
     const DESCRIPTORS: u64 = 128;
     /// With the main thread.
     const THREADS: u64 = 1_201;
@@ -130,10 +170,31 @@ mod linux {
         }
     }
 
-    fn event_descriptors() -> usize {
-        let descriptors = fs::read_dir("/proc/self/fd").expect("listed").flatten();
-        let files = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
-        files.filter(|file| file.to_string_lossy().contains("perf_event")).count()
+    /// Has as many threads sampled as the limit of descriptors allows from then on. The main thread calls no mark.
+    fn fill() {
+        let thread = || {
+            work();
+            stay();
+        };
+        (1..SAMPLED_THREADS).for_each(|_| drop(thread::spawn(thread)));
+        while event_descriptors().len() < SAMPLED_THREADS {
+            thread::yield_now();
+        }
+        lower(libc::RLIMIT_NOFILE, 2 * SAMPLED_THREADS as u64);
+    }
+
+    fn stay() {
+        loop {
+            thread::park();
+        }
+    }
+
+    fn event_descriptors() -> Vec<i32> {
+        let descriptors = fs::read_dir("/proc/thread-self/fd").expect("listed").flatten();
+        let is_event =
+            |path: &Path| fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("perf_event"));
+        let events = descriptors.filter(|descriptor| is_event(&descriptor.path()));
+        events.filter_map(|event| event.file_name().to_str()?.parse().ok()).collect()
     }
 
     // The tests.
@@ -181,6 +242,20 @@ mod linux {
         assert_says(&table, why);
     }
 
+    fn ended_main_thread() {
+        let Some(table) = table("main thread ends", &[SAMPLED]) else { return };
+        assert_says(&table, " 1 thread could not be sampled: samples take half");
+    }
+
+    fn short_threads() {
+        let Some([printed, _]) = output("short threads", &[SAMPLED]) else { return };
+        assert_eq!(printed, format!("{SHORT_THREADS} threads\n"));
+    }
+
+    fn closed_descriptors() {
+        output("closes descriptors", &[SAMPLED]);
+    }
+
     fn no_locked_memory() {
         // SAFETY: it takes no arguments.
         if unsafe { libc::geteuid() } == 0 && !machine::lets_users_count() {
@@ -193,6 +268,7 @@ mod linux {
             assert_says(&table, " could not be sampled: ");
         }
         assert_says(&table, "EPERM: no locked memory is left");
+        assert_says(&table, "; sample fewer bytes of the stack, or raise");
         assert_says(&table, "RLIMIT_MEMLOCK");
     }
 

@@ -7,8 +7,9 @@ use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
 use super::hot_lines::{ChangedLine, Sampled};
 use super::identity::{Names, RunMarks, ambiguous, by_key, labels, split};
-use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
+use super::judge::{FEWEST, Judgement, RunValues, SEVERAL, Statistic, Verdict, judge, judge_pairs};
 use super::number::{grouped, share};
+use super::paired::FEWEST_PAIRS;
 use super::side::{Design, Side};
 
 /// Both sides' marks.
@@ -161,6 +162,12 @@ impl Comparison {
         }
     }
 
+    /// Whether a side has too few runs to judge times.
+    pub(crate) fn has_few_runs(&self) -> bool {
+        let fewest = if self.design == Design::Paired { FEWEST_PAIRS } else { SEVERAL };
+        self.runs.iter().any(|&runs| runs < fewest)
+    }
+
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Pair> {
         self.marks.iter().filter(|pair| pair.has_changed())
     }
@@ -182,7 +189,7 @@ fn judge_all(marks: &mut [Pair], pairs: usize) {
             continue;
         }
         if event.runs.iter().any(|runs| runs.len() != pairs) {
-            event.judgement = None;
+            event.judgement = Some(Judgement::without(&event.runs, Verdict::NotInEachPair));
             event.notes.push(format!("not measured in each of the {} of runs", counted(pairs as u64, "pair")));
         } else {
             of_clocks.entry(event.event.clone()).or_default().push(event);

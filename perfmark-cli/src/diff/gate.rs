@@ -1,5 +1,6 @@
 //! Gates: how much more a mark may cost, and how many of its calls must be measured.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPOR
 use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
+use crate::events::is_own;
 use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
@@ -31,8 +33,8 @@ pub(crate) struct GateResult {
     pub(crate) not_judged: Vec<NotJudged>,
     /// Why the gate neither passes nor fails, and what to do.
     pub(crate) undecided: Option<String>,
-    /// The number of runs of the marks that have too few.
-    few_runs: Option<usize>,
+    /// Whether a mark was not judged because the comparison has too few runs.
+    has_few_runs: bool,
 }
 
 pub(crate) struct NotJudged {
@@ -103,28 +105,37 @@ impl Gate {
         self.event == COVERAGE
     }
 
+    /// Whether the event is a time or of a clock, and differs from run to run.
+    pub(crate) fn is_of_clock(&self) -> bool {
+        is_own(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
+    }
+
+    /// The event's name among those of the reports. An event that no report has is an error.
+    pub(crate) fn find<'a>(&self, events: &BTreeSet<&'a str>) -> Result<&'a str, String> {
+        events.iter().copied().find(|event| is_same_event(event, &self.event)).ok_or_else(|| {
+            let known: Vec<_> = events.iter().map(|event| sanitize(event)).collect();
+            let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
+            format!("--fail-on {}: no report has the event; the reports have {known}", self.text())
+        })
+    }
+
     /// Judges every mark that has the event. An event that no report has is an error.
     pub(crate) fn judge(&self, comparison: &Comparison) -> Result<GateResult, String> {
         if self.is_of_coverage() {
             return Ok(self.judge_coverage(comparison));
         }
-        let is_it = |event: &&String| is_same_event(event, &self.event);
-        let Some(event) = comparison.events.keys().find(is_it) else {
-            let known: Vec<_> = comparison.events.keys().map(|event| sanitize(event)).collect();
-            let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
-            return Err(format!("--fail-on {}: no report has the event; the reports have {known}", self.text()));
-        };
-        let gate = Self { event: event.clone(), ..*self };
-        gate.check_resolution(comparison)?;
+        let event = self.find(&comparison.events.keys().map(|event| &**event).collect())?;
+        let gate = Self { event: event.into(), ..*self };
+        let mut events = comparison.marks.iter().flat_map(|pair| &pair.events);
+        if events.any(|event| event.event == gate.event && event.statistic == Statistic::Median) {
+            gate.check_for_medians()?;
+        }
         Ok(gate.judge_event(comparison))
     }
 
-    /// A limit that no rise of these values could exceed by less than the values are exact to is an error.
-    fn check_resolution(&self, comparison: &Comparison) -> Result<(), String> {
-        let events = comparison.marks.iter().flat_map(|pair| &pair.events);
-        let has_medians =
-            events.filter(|event| event.event == self.event).any(|event| event.statistic == Statistic::Median);
-        if !has_medians || self.percent >= RESOLVED_BY_MEDIANS {
+    /// A limit that medians do not resolve is an error.
+    pub(crate) fn check_for_medians(&self) -> Result<(), String> {
+        if self.percent >= RESOLVED_BY_MEDIANS {
             return Ok(());
         }
         Err(format!(
@@ -140,7 +151,7 @@ impl Gate {
         let mut judged = self.result();
         for pair in &comparison.marks {
             if let Some(event) = pair.events.iter().find(|event| event.event == self.event) {
-                self.judge_mark(pair, event, &mut judged);
+                self.judge_mark(pair, event, comparison.has_few_runs(), &mut judged);
             }
         }
         judged.undecided = self.undecided(comparison, &judged);
@@ -169,7 +180,7 @@ impl Gate {
             failures: Vec::new(),
             not_judged: Vec::new(),
             undecided: None,
-            few_runs: None,
+            has_few_runs: false,
         }
     }
 
@@ -181,24 +192,34 @@ impl Gate {
             Design::Commits => "`--times 5` without a baseline",
             _ => "compare five runs on each side; --allow-few-runs judges anyway, with false alarms",
         };
-        match (comparison.design, judged.few_runs) {
-            (Design::Separate { .. } | Design::Commits, Some(_)) => Some(format!(
+        match (comparison.design, judged.has_few_runs) {
+            (Design::Separate { .. } | Design::Commits, true) => Some(format!(
                 "gate {gate}: cannot judge {} with fewer than {SEVERAL} runs on a side (base {base}, head {head}), \
                  because it varies from run to run by more than a change does; use `perfmark run --times 10 --against \
                  BASE -- HEAD`, or {more}",
                 self.event
             )),
-            (Design::Paired, Some(pairs)) => Some(format!(
-                "gate {gate}: cannot judge {} with fewer than {FEWEST_PAIRS} pairs of runs (given: {pairs}), \
-                 because any result may be chance; make 20",
-                self.event
-            )),
-            (_, None) if judged.compared == 0 && judged.failures.is_empty() => {
+            (Design::Paired, true) => Some(format!("gate {gate}: {}", self.lacks_pairs(base))),
+            (_, false) if judged.compared == 0 && judged.failures.is_empty() => {
                 let why = judged.all_not_judged()?;
                 Some(format!("gate {gate}: no mark can be judged: {why}"))
             }
             _ => None,
         }
+    }
+
+    fn lacks_pairs(&self, pairs: usize) -> String {
+        format!(
+            "cannot judge {} with fewer than {FEWEST_PAIRS} pairs of runs (given: {pairs}), because any result may be \
+             chance; make 20",
+            self.event
+        )
+    }
+
+    /// Too few pairs of runs for an event of a clock are an error, before they are made.
+    pub(crate) fn check_pairs(&self, pairs: usize) -> Result<(), String> {
+        let is_enough = pairs >= FEWEST_PAIRS || !self.is_of_clock();
+        if is_enough { Ok(()) } else { Err(format!("--fail-on {}: {}", self.text(), self.lacks_pairs(pairs))) }
     }
 
     /// Judges every mark that the head called: in each event, enough calls must have been measured.
@@ -231,7 +252,7 @@ impl Gate {
         judged
     }
 
-    fn judge_mark(&self, pair: &Pair, event: &Compared, judged: &mut GateResult) {
+    fn judge_mark(&self, pair: &Pair, event: &Compared, has_few_runs: bool, judged: &mut GateResult) {
         if let Some(lack) = event.lack.as_ref().filter(|_| event.is_emulated) {
             let why = "calls in programs that an emulated one starts are not counted, nor are calls that are too deep";
             return judged.not_judged(&pair.label, format!(" ({lack})"), why);
@@ -247,9 +268,16 @@ impl Gate {
                 let detail = format!(" ({})", counted(calls, "call"));
                 return judged.not_judged(&pair.label, detail, "too few calls; compare three runs per side");
             }
-            Verdict::TooFewRuns(runs) => {
-                judged.few_runs = Some(runs);
+            Verdict::TooFewRuns(_) if has_few_runs => {
+                judged.has_few_runs = true;
                 return;
+            }
+            Verdict::TooFewRuns(runs) => {
+                let detail = format!(" (in {})", counted(runs as u64, "run"));
+                return judged.not_judged(&pair.label, detail, "measured in too few runs");
+            }
+            Verdict::NotInEachPair => {
+                return judged.not_judged(&pair.label, String::new(), "not measured in each pair of runs");
             }
             Verdict::TooShort => {
                 return judged.not_judged(

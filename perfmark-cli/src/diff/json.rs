@@ -88,6 +88,7 @@ fn event(compared: &Compared) -> Value {
         Some(Verdict::TooFew(_)) => "too few calls",
         Some(Verdict::TooFewRuns(_)) => "too few runs",
         Some(Verdict::TooShort) => "too short",
+        Some(Verdict::NotInEachPair) => "not in each pair",
     };
     json!({
         "event": compared.event,

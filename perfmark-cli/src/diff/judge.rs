@@ -94,8 +94,10 @@ pub(crate) enum Verdict {
     Less,
     /// Too few calls, in too few runs.
     TooFew(u64),
-    /// Too few runs on a side to know how the value varies from run to run.
+    /// Too few runs on a side measured it to know how the value varies from run to run.
     TooFewRuns(usize),
+    /// In pairs of runs: some runs did not measure it.
+    NotInEachPair,
     /// Too short to be measured: no longer than the noise of the probe.
     TooShort,
 }
@@ -112,6 +114,14 @@ pub(crate) struct Judgement {
     pub(crate) margin: f64,
     /// The smallest rise that would have been found, in percent. `None` if that is unknown.
     pub(crate) least: Option<f64>,
+}
+
+impl Judgement {
+    /// The verdict about runs in which no change can be found.
+    pub(crate) fn without([base, head]: &[Vec<RunValues>; 2], verdict: Verdict) -> Self {
+        let (base, head) = (middle(base), middle(head));
+        Self { base, head, verdict, rose: false, margin: 0.0, least: None }
+    }
 }
 
 /// The smallest change of counts that is reported, as a part of the larger value.
@@ -169,19 +179,15 @@ pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]
 /// Judges the pairs of runs of all marks together, by [`paired::test`]. Each mark has the same number of pairs.
 pub(crate) fn judge_pairs(marks: &[[Vec<RunValues>; 2]]) -> Vec<Judgement> {
     let pairs = marks.first().map_or(0, |[base, _]| base.len());
-    let unjudged = |[base, head]: &[Vec<RunValues>; 2], verdict: Verdict| {
-        let (base, head) = (middle(base), middle(head));
-        Judgement { base, head, verdict, rose: false, margin: 0.0, least: None }
-    };
     if pairs < FEWEST_PAIRS {
-        return marks.iter().map(|mark| unjudged(mark, Verdict::TooFewRuns(pairs))).collect();
+        return marks.iter().map(|mark| Judgement::without(mark, Verdict::TooFewRuns(pairs))).collect();
     }
     let samples: Vec<Option<Sample>> = marks.iter().map(|[base, head]| sample(base, head)).collect();
     let tested: Vec<Sample> = samples.iter().flatten().cloned().collect();
     let mut findings = paired::test(&tested).into_iter().zip(paired::smallest_rises(&tested));
     let judged = marks.iter().zip(&samples).map(|(mark, sample)| {
         let finding = sample.as_ref().and_then(|_| findings.next());
-        let Some((one, least)) = finding else { return unjudged(mark, Verdict::TooShort) };
+        let Some((one, least)) = finding else { return Judgement::without(mark, Verdict::TooShort) };
         let verdict = match one {
             _ if one.rise <= ALPHA => Verdict::More,
             _ if one.fall <= ALPHA => Verdict::Less,

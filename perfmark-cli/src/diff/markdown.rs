@@ -17,6 +17,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let mut room = ROOM;
     let failures = List::of(failures, &mut room);
     let undecided = List::of(undecided, &mut room);
+    let table_rows = |pair| table_rows(pair, comparison);
     let changed = List::of(comparison.changed().map(table_rows), &mut room);
     let remarks = List::of(remarks(comparison, gates).iter().map(|line| bullet(line)), &mut room);
     let unchanged = List::of(comparison.unchanged().map(table_rows), &mut room);
@@ -85,11 +86,11 @@ fn bullet(line: &str) -> String {
 }
 
 /// A mark's events, and its lines of source that changed, one row each.
-fn table_rows(pair: &Pair) -> String {
+fn table_rows(pair: &Pair, comparison: &Comparison) -> String {
     let mut out = String::new();
     let line =
         |[place, base, head]: [String; 3]| -> Row { [place, base, head, String::new(), String::new(), String::new()] };
-    for row in rows(pair).into_iter().chain(lines(pair).map(line)) {
+    for row in rows(pair, comparison).into_iter().chain(lines(pair).map(line)) {
         _ = write!(out, "| {} ", escape_markdown(&pair.label));
         for cell in &row {
             _ = write!(out, "| {} ", escape_markdown(cell));

@@ -109,11 +109,12 @@ rise of which that is so. Other marks are listed and pass. Medians do not show a
 limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the \
 base that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
 measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls that \
-should have been measured. Marks that one side does not have or never called, and marks with fewer than 10 calls if \
-the event is a time and there is one run, are listed and pass. So do marks of which an emulator counted almost no \
-call, because programs that an emulated one starts run outside the emulator. A gate cannot be judged if no mark can \
-be, or, on time or cycles, with fewer than three runs on a side. It fails if no mark that both sides called has the \
-event.
+should have been measured. Marks that one side does not have or never called are listed and pass. So do marks of \
+which an emulator counted almost no call, because programs that an emulated one starts run outside the emulator. On \
+time or cycles, these marks are listed and pass, too: marks that fewer than three runs of a side measured; in pairs, \
+marks that some run did not measure; with one run, marks with fewer than 10 calls. A gate cannot be judged if no mark \
+can be, or, on time or cycles, with fewer than three runs on a side. It fails if no mark that both sides called has \
+the event.
 
   --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
 calls was measured in any of its events. Calls that `every` or a budget skipped, or that a panic or a drop ended, do \
@@ -152,6 +153,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
     let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
     compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+}
+
+/// Checks that the reports have the marks of `--marks`, and the events of the gates.
+pub(crate) fn check(sides: &[Side; 2], marks: Option<&Filter>, gates: &[Gate]) -> Result<(), String> {
+    let runs = || sides.iter().flat_map(|side| &side.runs);
+    check_marks(marks, runs())?;
+    let events = runs().flat_map(|run| &run.events).map(|event| &*event.name).collect();
+    gates.iter().filter(|gate| !gate.is_of_coverage()).try_for_each(|gate| gate.find(&events).map(drop))
 }
 
 /// Compares these marks of the sides, judges the gates, and writes the comparison.

@@ -54,9 +54,9 @@ pub(crate) struct Finding {
 pub(crate) fn test(samples: &[Sample]) -> Vec<Finding> {
     let pairs = samples.first().map_or(0, |sample| sample.base.len());
     let levelled: Vec<Sample> = samples.iter().map(levelled).collect();
-    let observed: Vec<Difference> = levelled.iter().map(|sample| Difference::of(sample, 0)).collect();
-    let largest = |exchanged: u64| {
-        let all = levelled.iter().map(|sample| Difference::of(sample, exchanged).t());
+    let observed: Vec<Difference> = levelled.iter().map(|sample| Difference::of(sample, &[])).collect();
+    let largest = |exchanged: Vec<u64>| {
+        let all = levelled.iter().map(|sample| Difference::of(sample, &exchanged).t());
         // Exchanging all pairs changes the sign: the smallest t is that of the falls.
         all.fold((f64::MIN, f64::MIN), |(rise, fall), t| (rise.max(t), fall.max(-t)))
     };
@@ -86,7 +86,7 @@ pub(crate) fn smallest_rises(samples: &[Sample]) -> Vec<f64> {
     // For each exchange, the mark with the largest t, and the two largest.
     let largest: Vec<(usize, [f64; 2])> = exchanges(pairs, FEWER)
         .map(|exchanged| {
-            let all = levelled.iter().map(|sample| Difference::of(sample, exchanged).t()).enumerate();
+            let all = levelled.iter().map(|sample| Difference::of(sample, &exchanged).t()).enumerate();
             all.fold(
                 (0, [f64::MIN; 2]),
                 |(mark, [first, second]), (n, t)| {
@@ -112,7 +112,7 @@ fn smallest_rise(sample: &Sample, largest_of_others: &[f64]) -> f64 {
     /// Halvings of that.
     const STEPS: u32 = 11;
     let exchanges = || exchanges(sample.base.len(), FEWER);
-    let observed = Difference::of(&levelled(sample), 0);
+    let observed = Difference::of(&levelled(sample), &[]);
     // The same noise, if the head costs so much more than the base.
     let with_rise = |rise: f64| {
         let by = rise - (observed.head - observed.base);
@@ -121,8 +121,8 @@ fn smallest_rise(sample: &Sample, largest_of_others: &[f64]) -> f64 {
     let is_found = |rise: f64| {
         let sample = with_rise(rise);
         let all = exchanges().zip(largest_of_others);
-        let largest: Vec<f64> = all.map(|(exchanged, &t)| Difference::of(&sample, exchanged).t().max(t)).collect();
-        share(&largest, Difference::of(&sample, 0).t()) <= ALPHA
+        let largest: Vec<f64> = all.map(|(exchanged, &t)| Difference::of(&sample, &exchanged).t().max(t)).collect();
+        share(&largest, Difference::of(&sample, &[]).t()) <= ALPHA
     };
     let (mut found, mut missed) = (MOST, 0.0);
     for _ in 0..STEPS {
@@ -131,7 +131,7 @@ fn smallest_rise(sample: &Sample, largest_of_others: &[f64]) -> f64 {
     }
     let same = with_rise(0.0);
     let squares =
-        exchanges().map(|exchanged| Difference::of(&same, exchanged)).map(|one| (one.head - one.base).powi(2));
+        exchanges().map(|exchanged| Difference::of(&same, &exchanged)).map(|one| (one.head - one.base).powi(2));
     found + MORE_NOISE * (squares.sum::<f64>() / largest_of_others.len() as f64).sqrt()
 }
 
@@ -148,12 +148,13 @@ fn levelled(sample: &Sample) -> Sample {
     Sample { base: side(&sample.base), head: side(&sample.head) }
 }
 
-/// Which pairs are exchanged, a bit for each. The first exchanges none.
-fn exchanges(pairs: usize, most: u64) -> impl Iterator<Item = u64> {
+/// Which pairs are exchanged, a bit for each, 64 in a word. The first exchanges none.
+fn exchanges(pairs: usize, most: u64) -> impl Iterator<Item = Vec<u64>> {
     let all = 1_u64.checked_shl(pairs.try_into().unwrap_or(u32::MAX)).unwrap_or(u64::MAX);
     // Always the same random numbers, so that the same reports give the same answer.
     let mut random = SplitMix(1);
-    (0..all.min(most)).map(move |n| if all <= most || n == 0 { n } else { random.next() })
+    let mut word = move |n: u64| if all <= most || n == 0 { n } else { random.next() };
+    (0..all.min(most)).map(move |n| (0..pairs.div_ceil(64)).map(|_| word(n)).collect())
 }
 
 /// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
@@ -176,9 +177,9 @@ struct Difference {
 }
 
 impl Difference {
-    /// With the runs of these pairs exchanged. Pairs beyond 64 are never exchanged.
-    fn of(sample: &Sample, exchanged: u64) -> Self {
-        let is_exchanged = |pair: usize| pair < 64 && exchanged >> pair & 1 == 1;
+    /// With the runs of these pairs exchanged.
+    fn of(sample: &Sample, exchanged: &[u64]) -> Self {
+        let is_exchanged = |pair: usize| exchanged.get(pair / 64).is_some_and(|word| word >> (pair % 64) & 1 == 1);
         let side = |one: &[f64], other: &[f64]| {
             let all: Vec<f64> =
                 one.iter().zip(other).enumerate().map(|(n, (a, b))| if is_exchanged(n) { *b } else { *a }).collect();
@@ -263,6 +264,14 @@ mod tests {
             assert!(said.len() >= fewest, "{rise} in {marks} marks: {} of {comparisons} say so", said.len());
             assert!(3 * found >= 2 * said.len(), "{rise} in {marks} marks: {found} of {}", said.len());
         }
+    }
+
+    #[test]
+    fn four_times_as_many_runs_show_about_half_the_rise() {
+        let mut random = SplitMix(10);
+        let mut smallest = |pairs: usize| smallest_rises(&samples(&mut random, 1, pairs, 0.0))[0];
+        let [few, many] = [smallest(64), smallest(256)];
+        assert!(many < 0.7 * few, "{many} with four times the runs of {few}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) const HEADER: [&str; 6] = ["per call", "base", "head", "change", "sel
 const FINDS: &str = "finds";
 
 /// A mark's events, one row each.
-pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
+pub(crate) fn rows(pair: &Pair, comparison: &Comparison) -> Vec<Row> {
     let row = |event: &Compared| -> Row {
         let name = format!("{} ({})", event.event, event.statistic.name());
         let Some(judgement) = event.judgement else {
@@ -27,6 +27,8 @@ pub(crate) fn rows(pair: &Pair) -> Vec<Row> {
         let changed = match (judgement.verdict, change(judgement.base, judgement.head)) {
             (Verdict::TooFew(_), _) => "too few calls".into(),
             (Verdict::TooShort, _) => "too short".into(),
+            (Verdict::NotInEachPair, _) => "not in each pair".into(),
+            (Verdict::TooFewRuns(_), _) if !comparison.has_few_runs() => "too few runs".into(),
             (Verdict::Same | Verdict::TooFewRuns(_), Some(0.0)) => "=".into(),
             (Verdict::Same | Verdict::TooFewRuns(_), None) if judgement.head - judgement.base == 0.0 => "=".into(),
             (Verdict::Same | Verdict::TooFewRuns(_), Some(change)) => format!("~ {}", percent(change)),
@@ -150,15 +152,14 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
 
 /// What the number and the order of the runs allow to say about times.
 fn about_runs(comparison: &Comparison) -> Option<String> {
-    let has = |of: fn(Verdict) -> bool| {
-        comparison.marks.iter().flat_map(|pair| &pair.events).filter_map(Compared::verdict).any(of)
-    };
     let [base, head] = comparison.runs;
     if comparison.design == Design::Paired {
         let pairs = counted(base as u64, "pair");
         return Some(format!("{pairs} of runs; times are judged by a randomization test (perfmark run --help)"));
     }
-    has(|verdict| matches!(verdict, Verdict::TooFewRuns(_))).then(|| {
+    let mut verdicts = comparison.marks.iter().flat_map(|pair| &pair.events).filter_map(Compared::verdict);
+    let is_of_few = |verdict| matches!(verdict, Verdict::TooFewRuns(_));
+    (comparison.has_few_runs() && verdicts.any(is_of_few)).then(|| {
         format!(
             "times are not judged, because fewer than {SEVERAL} runs on a side (base {base}, head {head}) do not show \
              how much they vary"

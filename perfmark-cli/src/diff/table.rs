@@ -20,7 +20,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let mut lines: Vec<Result<Row, String>> = Vec::new();
     for pair in comparison.changed() {
         lines.push(Err(pair.label.clone()));
-        lines.extend(below(pair));
+        lines.extend(below(pair, comparison));
     }
     let mut title = format!("{}no change found:", if lines.is_empty() { "" } else { "\n" });
     for pair in comparison.unchanged() {
@@ -28,7 +28,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
             lines.push(Err(std::mem::take(&mut title)));
         }
         lines.push(Err(pair.label.clone()));
-        lines.extend(below(pair));
+        lines.extend(below(pair, comparison));
     }
     if !lines.is_empty() {
         out += "\n";
@@ -45,9 +45,9 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
 }
 
 /// A mark's events, and its lines of source that changed.
-fn below(pair: &Pair) -> impl Iterator<Item = Result<Row, String>> {
+fn below(pair: &Pair, comparison: &Comparison) -> impl Iterator<Item = Result<Row, String>> {
     let line = |[place, base, head]: [String; 3]| Err(format!("    {place}  {base} → {head}"));
-    rows::rows(pair).into_iter().map(Ok).chain(rows::lines(pair).map(line))
+    rows::rows(pair, comparison).into_iter().map(Ok).chain(rows::lines(pair).map(line))
 }
 
 fn grid(out: &mut String, lines: &[Result<Row, String>]) {

@@ -19,7 +19,6 @@ use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
-use crate::events::is_own;
 use crate::output::{Destination, say, variable};
 use crate::reports::{self, dashed, is_same_event};
 use crate::run;
@@ -168,7 +167,7 @@ impl Arguments {
         };
         let head = self.head(&project)?;
         let base = match base {
-            Some((checkout, base)) => Some((checkout, self.base(&files[0], &base, &project)?)),
+            Some((checkout, base)) => Some((checkout, self.base(&files[0], &base, &project, &head)?)),
             None => None,
         };
         let mut runs = [Vec::new(), Vec::new()];
@@ -247,11 +246,15 @@ impl Arguments {
         self.build.build(project, &project.target_directory("head")).map_err(|why| format!("head: {why}"))
     }
 
-    fn base(&self, name: &str, base: &Project, head: &Project) -> Result<Program, String> {
+    fn base(&self, name: &str, base: &Project, head: &Project, program: &Program) -> Result<Program, Ended> {
+        if let Some(missing) = self.build.missing_in_base(base, head, program) {
+            return Err(Ended::nothing_in_commit(&format!("base {name} has {missing}")));
+        }
         let lock = head.lock_file();
         fs::copy(&lock, base.lock_file()).map_err(|error| format!("copying {} to base: {error}", lock.display()))?;
         say(&format!("building base, {name}, with {}", lock.display()));
-        self.build.build(base, &head.target_directory("base")).map_err(|why| format!("base {name}: {why}"))
+        let built = self.build.build(base, &head.target_directory("base"));
+        Ok(built.map_err(|why| format!("base {name}: {why}"))?)
     }
 
     /// The report of a run. It runs where head would.
@@ -279,17 +282,25 @@ impl Arguments {
 
     /// The saved report of this program with these options and arguments, without the note about them.
     fn saved(&self, reports: Vec<Snapshot>, head: &Program, file: &str) -> Result<Snapshot, Ended> {
-        let mut of_program: Vec<Snapshot> = reports.into_iter().filter(|report| report.program == head.name).collect();
+        let of_program = reports.into_iter().filter(|report| report.program == head.name);
         let here = self.variant(head);
-        let variants: Vec<Option<&str>> = of_program.iter().map(variant_of).collect();
         // `perfmark run` adds no note.
-        let Some(at) = variants.iter().position(|saved| saved.is_none_or(|saved| saved == here)) else {
-            let saved: Vec<&str> = variants.into_iter().flatten().map(|note| &note[SAVED_WITH.len()..]).collect();
+        let is_it = |report: &Snapshot| variant_of(report).is_none_or(|saved| saved == here);
+        let (mut found, others): (Vec<Snapshot>, Vec<Snapshot>) = of_program.partition(is_it);
+        let Some(mut saved) = found.pop() else {
+            let saved: Vec<&str> = others.iter().filter_map(variant_of).map(|note| &note[SAVED_WITH.len()..]).collect();
             let why = format!("{file} has no report of `{}`", &here[SAVED_WITH.len()..]);
             let known = if saved.is_empty() { String::new() } else { format!(", but of `{}`", saved.join("`, `")) };
             return Err(Ended::nothing_saved(&format!("{why}{known}")));
         };
-        let mut saved = of_program.swap_remove(at);
+        if !found.is_empty() {
+            return Err(Ended::Error(format!(
+                "{file} has {} reports of {}, but a baseline is one report; merge those of a run with `perfmark report \
+                 --format json`",
+                found.len() + 1,
+                head.name
+            )));
+        }
         saved.notes.retain(|note| !note.starts_with(SAVED_WITH));
         let has = |event: &str| saved.events.iter().any(|known| is_same_event(&known.name, event));
         match self.fail_on.iter().find(|gate| !gate.is_of_coverage() && !has(&gate.event)) {
@@ -313,7 +324,9 @@ impl Arguments {
         };
         let name = match place {
             Place::File(file) => {
-                Destination::new(Some(file), Destination::Stdout).give(json(&report()?).as_bytes())?;
+                let destination = Destination::new(Some(file), Destination::Stdout);
+                destination.check()?;
+                destination.give(json(&report()?).as_bytes())?;
                 file.display().to_string()
             }
             Place::Notes => {
@@ -379,19 +392,20 @@ impl Counting {
         events.dedup();
         let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
-        let varying = events.iter().find(|event| varies(event));
-        if let Some(event) = varying.filter(|_| emulates) {
+        let mut varying = arguments.fail_on.iter().filter(|gate| gate.is_of_clock());
+        if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| emulates) {
             return Err(format!(
                 "--fail-on {event}: time in an emulator means nothing; compare it with `perfmark run --against`"
             ));
         }
         let is_one_run = arguments.times < SEVERAL || arguments.baseline.is_some();
-        if let Some(event) = varying.filter(|_| is_one_run) {
+        if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| is_one_run) {
             return Err(format!(
                 "--fail-on {event}: it varies from run to run; compare it with `perfmark run --against`, or without a \
                  baseline and with --times {SEVERAL} or more"
             ));
         }
+        varying.try_for_each(Gate::check_for_medians)?;
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
         let (of_marks, of_all) = (text("PERFMARK_FILTER"), text("PERFMARK_EVENTS"));
         if let Some(why) = of_marks.as_ref().and_then(|text| text.parse::<Filter>().err()) {
@@ -436,11 +450,6 @@ impl Counting {
 /// Whether the emulator counts the event. The others need a PMU, or the kernel counts them.
 fn is_emulated(event: &str) -> bool {
     dashed(event).parse().is_ok_and(|event| EmulatedCounter::is_counted(&event))
-}
-
-/// Whether the event differs from run to run.
-fn varies(event: &str) -> bool {
-    is_own(event) || ["cycles", "clock"].iter().any(|part| event.contains(part))
 }
 
 /// Checks that these events of both sides were counted in one way, and notes it in the reports.

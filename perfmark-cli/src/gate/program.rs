@@ -53,6 +53,7 @@ pub(super) struct Project {
 #[derive(Deserialize)]
 struct Package {
     name: String,
+    manifest_path: PathBuf,
     targets: Vec<Target>,
 }
 
@@ -91,6 +92,23 @@ impl Project {
         self.workspace_root.join("Cargo.lock")
     }
 
+    /// Returns what the project lacks, if it does not have such a program.
+    fn missing(&self, kind: &str, name: Option<&str>, package: Option<&str>) -> Option<String> {
+        let mut packages: Vec<&Package> = self.packages.iter().collect();
+        if let Some(package) = package {
+            packages.retain(|one| one.name == package);
+            if packages.is_empty() {
+                return Some(format!("no package `{package}`"));
+            }
+        }
+        let targets = packages.into_iter().flat_map(|package| &package.targets);
+        let mut of_kind = targets.filter(|target| target.kind.iter().any(|one| one == kind));
+        if of_kind.any(|target| name.is_none_or(|name| name == target.name)) {
+            return None;
+        }
+        Some(name.map_or_else(|| "no program (`--bin`)".to_owned(), |name| format!("no {kind} `{name}`")))
+    }
+
     /// A folder for the builds of a side, kept for the next gate.
     pub(super) fn target_directory(&self, side: &str) -> PathBuf {
         self.target_directory.join("perfmark-gate").join(side)
@@ -108,22 +126,19 @@ impl Build {
     /// Returns what the project lacks, if it does not have the program.
     pub(super) fn missing(&self, project: &Project) -> Option<String> {
         let (kind, name) = self.program();
-        let mut packages: Vec<&Package> = project.packages.iter().collect();
         // cargo also takes patterns and URLs, which it reports itself.
         let package = self.package.as_deref().map(|spec| spec.split('@').next().unwrap_or(spec));
         let is_name = |spec: &&str| spec.chars().all(|c| c.is_alphanumeric() || "-_".contains(c));
-        if let Some(package) = package.filter(is_name) {
-            packages.retain(|one| one.name == package);
-            if packages.is_empty() {
-                return Some(format!("no package `{package}`"));
-            }
-        }
-        let targets = packages.into_iter().flat_map(|package| &package.targets);
-        let mut of_kind = targets.filter(|target| target.kind.iter().any(|one| one == kind));
-        if of_kind.any(|target| name.is_none_or(|name| name == target.name)) {
-            return None;
-        }
-        Some(name.map_or_else(|| "no program (`--bin`)".to_owned(), |name| format!("no {kind} `{name}`")))
+        project.missing(kind, name, package.filter(is_name))
+    }
+
+    /// Returns what the base lacks, if it does not have the program that was built of the head. Other packages of its
+    /// workspace may have programs.
+    pub(super) fn missing_in_base(&self, base: &Project, head: &Project, program: &Program) -> Option<String> {
+        let package = head.packages.iter().find(|package| package.manifest_path.parent() == Some(&program.package));
+        // A package that was renamed may have the program.
+        let package = package.filter(|package| base.packages.iter().any(|of_base| of_base.name == package.name));
+        base.missing(self.program().0, Some(&program.name), package.map(|package| &*package.name))
     }
 
     /// Checks that the working directory's project has the program.

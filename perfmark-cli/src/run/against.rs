@@ -12,14 +12,18 @@ use super::program::OWN_TROUBLE;
 use crate::diff::Side;
 use crate::output::say;
 
+/// As of any command.
+const WRONG_ARGUMENT: u8 = 2;
 const NAMES: [&str; 2] = ["base", "head"];
 
-/// Runs each of the programs, base and head, that many times. Their stdin is empty, and their stdout is discarded.
+/// Runs each of the programs, base and head, that many times, and checks the reports of the first pair. Their stdin is
+/// empty, and their stdout is discarded.
 pub(super) fn run_pairs(
     programs: [&Path; 2],
     arguments: &[OsString],
     settings: impl Fn(&mut Command),
     pairs: usize,
+    check: impl Fn(&[Side; 2]) -> Result<(), String>,
 ) -> Result<[Side; 2], Ended> {
     let mut sides =
         [0, 1].map(|side: usize| Side { name: NAMES[side], files: Vec::new(), runs: Vec::with_capacity(pairs) });
@@ -39,6 +43,9 @@ pub(super) fn run_pairs(
                 (format!("{} run {} of {pairs}: {program}: {why}", NAMES[side], pair + 1), status)
             })?;
             sides[side].runs.push(run);
+        }
+        if pair == 0 {
+            check(&sides).map_err(|why| (why, WRONG_ARGUMENT))?;
         }
     }
     for (side, program) in sides.iter_mut().zip(programs) {

@@ -26,7 +26,7 @@ pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 #[cfg(unix)]
 pub(crate) use self::signals::pass_on;
-use crate::diff::{self, Design, Gate};
+use crate::diff::{self, Design, Gate, Side};
 use crate::output::{Destination, say, variable};
 use crate::report::{Form, Gathered, Options};
 
@@ -55,14 +55,14 @@ pub(crate) struct Arguments {
         "each", "width", "top", "lines", "sort", "details", "symbols", "event", "embed_sources"
     ])]
     against: Option<PathBuf>,
-    /// Runs of each program in a comparison, at least 8
+    /// Runs of each program in a comparison; at least 8 to judge times
     #[arg(long, value_name = "N", default_value_t = 10, requires = "against", value_parser = number_of_runs())]
     times: usize,
     /// Fail with status 1 if a mark's cost in the event rose by more than this, as `time:2%`; may be repeated
     #[arg(long, value_name = "EVENT:PERCENT%", requires = "against")]
     fail_on: Vec<Gate>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -90,8 +90,9 @@ find. Marks in which that is more than the limit are listed and pass. In 10 pair
 runs vary by 1 %. For half as much, make four times as many runs. Code that nobody changed may become slower by some \
 percent because the linker moved it: its `instructions` are then the same.
 
-Exit status of a comparison: 0 no gate failed; 1 a gate failed; 3 a gate cannot be judged, because there are fewer \
-than 8 pairs or all marks vary too much; 125 if a program fails, 126 and 127 as above.
+Exit status of a comparison: 0 no gate failed; 1 a gate failed; 2 an argument is wrong, such as an event or a mark \
+that no report of the first pair has; 3 a gate cannot be judged, because all marks vary too much; 125 if a program \
+fails or the comparison cannot be written, 126 and 127 as above.
 
 A process that is killed or aborts, or that calls _exit or exec, leaves no report: set PERFMARK_DUMP_INTERVAL=1 for \
 it. Processes that still run when the program has ended are not in the report; perfmark lists them with the \
@@ -119,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(base) = &arguments.against {
         return run_against(arguments, base);
     }
-    let destination = arguments.options.destination(Destination::Stderr);
+    let destination = arguments.options.destination(Destination::Stderr)?;
     let directory = match destination.check().and_then(|()| Directory::make()) {
         Ok(directory) => directory,
         Err(why) => {
@@ -212,18 +213,22 @@ fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
         Form::Report(Format::Json) => diff::Format::Json,
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
-    let destination = arguments.options.destination(Destination::Stdout);
+    let destination = arguments.options.destination(Destination::Stdout)?;
+    arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times))?;
     if let Err(why) = destination.check() {
         return Ok(against::fail((why, OWN_TROUBLE)));
     }
     let (head, given) = arguments.command.split_first().ok_or("no program")?;
     let settings = |command: &mut Command| arguments.set_on(command);
-    match against::run_pairs([base, Path::new(head)], given, settings, arguments.times) {
-        Ok(sides) => {
-            diff::compare(&sides, arguments.options.marks(), Design::Paired, &arguments.fail_on, format, &destination)
-        }
-        Err(ended) => Ok(against::fail(ended)),
-    }
+    let (marks, gates) = (arguments.options.marks(), &arguments.fail_on);
+    let check = |sides: &[Side; 2]| diff::check(sides, marks, gates);
+    let sides = against::run_pairs([base, Path::new(head)], given, settings, arguments.times, check);
+    let compared = sides.and_then(|sides| {
+        // After the check, only writing can fail.
+        let compared = diff::compare(&sides, marks, Design::Paired, gates, format, &destination);
+        compared.map_err(|why| (why, OWN_TROUBLE))
+    });
+    Ok(compared.unwrap_or_else(against::fail))
 }
 
 impl Arguments {

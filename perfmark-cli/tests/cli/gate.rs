@@ -159,6 +159,12 @@ fn a_base_without_marks_is_not_compared() {
     repository.folder.file("member/Cargo.toml", "[package]\nname = \"member\"\nversion = \"0.0.0\"\n");
     repository.folder.file("member/src/main.rs", PROGRAM.replace("../report", "../../report"));
     repository.check(&["--base", "HEAD", "-p", "member"], 3, &["no package `member`", "Merge this change first"]);
+    // A program that is new in its package, while another package has one.
+    let [program, library] = ["src/main.rs", "src/lib.rs"].map(|file| repository.folder.0.join(file));
+    fs::rename(&program, &library).expect("there");
+    repository.commit();
+    fs::rename(&library, &program).expect("there");
+    repository.check(&["--base", "HEAD"], 3, &["no bin `small`", "Merge this change first"]);
     repository.folder.file("Cargo.toml", MANIFEST);
     repository.set_report(&snapshot(Vec::new()));
     repository.commit();
@@ -253,6 +259,9 @@ fn a_gate_that_cannot_compare_says_why() {
         check(&["--base", "HEAD", "--fail-on", &limit], &[&why, "--times 3 or more"]);
         check(&["--save", "--fail-on", &limit], &[&why]);
     }
+    check(&["--base", "HEAD", "--times", "5", "--fail-on", "time:2%"], &["a rise by less than 3.3 %"]);
+    check(&["--save", "/nowhere/base.json"], &["writing /nowhere/base.json: No such file"]);
+    assert!(!repository.folder.0.join("target").exists(), "nothing was built");
     let mut command = perfmark(&["gate", "--base", "HEAD"]);
     let output = repository.settings(command.args(GATE)).env("PERFMARK_FILTER", "*=cycels").output().expect("started");
     assert_code(&output, 2);
@@ -321,6 +330,10 @@ fn baselines_are_kept_in_notes() {
     repository.check(&["--save", file], 0, &[]);
     repository.check(&["--baseline", file], 0, &["0 of 2 marks changed"]);
     repository.check(&["--baseline", file, "--fail-on", "faults:1%"], 0, &["2 gates passed"]);
+    let one = fs::read_to_string(file).expect("saved");
+    let twice = repository.folder.file("target/twice.json", one.repeat(2));
+    let refused = ["twice.json has 2 reports of small, but a baseline is one report; merge"];
+    repository.check(&["--baseline", &twice], 2, &refused);
     repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `--example=other "]);
     let other = ["no report of `--bin=small --profile=dev -- 7`, but of `--bin=small --profile=release --`. Save one"];
     repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 3, &other);

@@ -88,6 +88,16 @@ fn run_exits_as_the_program_does() {
     assert_contains(&stderr(&["run", "--", "/nowhere/program"], 127), &["/nowhere/program: No such file or directory"]);
     assert_contains(&stderr(&["run", "--", "/etc/passwd"], 126), &["/etc/passwd: Permission denied"]);
     assert_contains(&stderr(&["run"], 2), &["PROGRAM"]);
+    let binary = stderr(&["run", "--format", "pprof", "--", "/nowhere/program"], 2);
+    assert_contains(&binary, &["this format is binary; name a file with --output FILE"]);
+    for misspelt in [&["--emulat", "--", "true"][..], &["--against", "true", "--fail_on", "time:3%", "--", "true"]] {
+        assert_contains(&stderr(&[&["run"], misspelt].concat(), 2), &["unexpected argument '--"]);
+    }
+    for its_own in
+        [&["--", "sh", "-c", "exit 3"][..], &["sh", "-c", "exit 3"], &["sh", "-c", "exit $#", "-", "1", "--each", "--"]]
+    {
+        stderr(&[&["run"], its_own].concat(), 3);
+    }
     let off = running(&folder, &[], "calls").env("PERFMARK", "off").output().expect("started");
     assert_contains(&ending(&off), &["PERFMARK=off is set"]);
     let nowhere = running(&folder, &[], "calls").env("TMPDIR", "/nowhere").output().expect("started");
@@ -112,6 +122,11 @@ fn no_older_report_is_left_in_the_file() {
     let printed = run(&older, &["true"]);
     assert_contains(&printed, &[&format!("no report was written to {older}")]);
     assert!(!printed.contains("removed"), "{printed}");
+    let link = folder.0.join("link");
+    std::os::unix::fs::symlink(folder.file("report.json", "an older report"), &link).expect("linked");
+    assert_contains(&run(link.to_str().expect("UTF-8"), &["true"]), &["the older file was removed"]);
+    assert!(link.is_symlink() && !link.exists());
+    fs::remove_file(link).expect("there");
     let device = run("/dev/null", &["true"]);
     assert!(!device.contains("removed"), "{device}");
     // A program that was not started.

@@ -1,6 +1,7 @@
 //! `perfmark report`: formats, merging, filters, and the files that it reads and writes.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,7 +21,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("zero_columns_are_as_no_columns", zero_columns_are_as_no_columns),
     ("stdin_is_read_only_once", stdin_is_read_only_once),
     ("a_report_is_read_from_stdin_and_written_to_a_file", a_report_is_read_from_stdin_and_written_to_a_file),
-    ("a_file_is_replaced_and_a_link_or_device_is_written_to", a_file_is_replaced),
+    ("a_file_is_replaced_also_through_a_link_and_a_device_is_written_to", a_file_is_replaced),
     ("another_users_link_in_a_shared_directory_is_not_followed", another_users_link_is_not_followed),
     ("marks_are_selected_by_a_filter_and_one_that_matches_none_is_reported", marks_are_selected_by_a_filter),
     ("a_file_that_is_not_a_report_is_reported_with_a_remedy", a_file_that_is_not_a_report_is_reported),
@@ -248,9 +249,11 @@ fn a_file_is_replaced() {
     write(&kept);
     assert_eq!((fs::read_to_string(&kept).expect("written"), mode(&kept)), (table(&snapshot), 0o600));
     assert!(fs::read_to_string(&other).expect("there").starts_with("a longer text"));
-    symlink(&other, &link).expect("linked");
+    symlink("other", &link).expect("linked");
+    let mut reader = File::open(&other).expect("there");
     write(&link);
     assert_eq!(fs::read_to_string(&other).expect("there"), table(&snapshot));
+    assert!(io::read_to_string(&mut reader).expect("read").starts_with("a longer text"));
     assert!(link.is_symlink());
     fs::remove_file(&other).expect("there");
     write(&link);

@@ -11,6 +11,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("times_are_compared_by_their_distributions", times_are_compared_by_their_distributions),
     ("times_of_one_or_two_runs_are_not_judged", times_of_one_or_two_runs_are_not_judged),
     ("pairs_of_runs_are_judged_and_marks_below_the_noise_are_listed", pairs_of_runs_are_judged),
+    ("a_mark_that_few_runs_call_does_not_decide_a_gate", a_mark_that_few_runs_call_does_not_decide_a_gate),
     ("run_alternates_two_programs_and_judges_the_pairs", run_alternates_two_programs),
     ("a_program_that_fails_ends_the_comparison", a_program_that_fails_ends_the_comparison),
     ("a_process_that_outlives_a_compared_run_keeps_its_directory", a_process_that_outlives_a_compared_run),
@@ -142,6 +143,36 @@ fn pairs_of_runs_are_judged() {
     assert_contains(&uneven, &["a: No such file"]);
 }
 
+fn a_mark_that_few_runs_call_does_not_decide_a_gate() {
+    let folder = Folder::new("cli-rare");
+    let run = |options: &[&str], rare_in: [usize; 2], status: i32| {
+        let files = [0, 1].map(|side: usize| {
+            let file = |number: usize| {
+                let steady = mark("steady", vec![values("time", &[1000; 100])]);
+                let rare = (number < rare_in[side]).then(|| mark("rare", vec![values("time", &[1000; 100])]));
+                folder.report(&format!("{side}-{number}"), &snapshot([steady].into_iter().chain(rare).collect()))
+            };
+            (0..10).map(file).collect::<Vec<_>>()
+        });
+        let sides = ["--base", "--head"].into_iter().zip(&files);
+        let sides = sides.flat_map(|(side, files)| [side].into_iter().chain(files.iter().map(String::as_str)));
+        stdout(&["diff"].into_iter().chain(options.iter().copied()).chain(sides).collect::<Vec<_>>(), status)
+    };
+    let gate = ["--fail-on", "time:5%"];
+    let in_pairs = [&gate[..], &["--paired"]].concat();
+    let (passed, judged) = ("0 of 2 marks changed; the gate passed", "gate time:5%: 1 mark judged");
+    for rare_in in [[1, 10], [9, 9]] {
+        let why = "gate time:5%: not judged: rare: not measured in each pair of runs";
+        assert_contains(&run(&in_pairs, rare_in, 0), &[passed, judged, why, "not in each pair"]);
+    }
+    let why = "gate time:5%: not judged: rare (in 2 runs): measured in too few runs";
+    let printed = run(&gate, [10, 2], 0);
+    assert_contains(&printed, &[passed, judged, why, "µs too few runs"]);
+    assert!(!printed.contains("fewer than 3 runs"), "{printed}");
+    let rare = [&gate[..], &["--marks", "rare"]].concat();
+    assert_contains(&run(&rare, [10, 2], 3), &["no mark can be judged: rare (in 2 runs): measured in too few runs"]);
+}
+
 /// Compares runs in which `parse` takes that many nanoseconds. The gate allows `time` to rise by 5 %.
 fn times_of_runs(folder: &Folder, base: &[u64], head: &[u64], status: i32) -> String {
     let file = |side: &str, number: usize, each: u64| {
@@ -191,12 +222,13 @@ fn run_alternates_two_programs() {
     let log = folder.file("log", "");
     let base = script(&folder, "base", &format!("echo base >>{log}; echo printed"), "calls");
     let head = script(&folder, "head", &format!("echo head $1 >>{log}"), "children of the head");
-    let run = |options: &[&str], status: i32| {
+    let ended = |options: &[&str], status: i32| {
         let arguments = [&["run", "--against", &base], options, &["--", &head, "argument"]].concat();
         let output = perfmark(&arguments).env("TMPDIR", &folder.0).output().expect("started");
         assert_code(&output, status);
-        text(&output.stdout).to_owned()
+        output
     };
+    let run = |options: &[&str], status: i32| text(&ended(options, status).stdout).to_owned();
     let printed = run(&["--times", "8", "--format", "json"], 0);
     let document: serde_json::Value = serde_json::from_str(&printed).expect("JSON, and no output of the programs");
     assert_eq!((&document["runs"]["base"], &document["paired"]), (&8.into(), &true.into()));
@@ -206,7 +238,18 @@ fn run_alternates_two_programs() {
     let lines: Vec<&str> = order.lines().collect();
     assert!(lines.len() == 16 && lines.iter().all(|line| ["base", "head argument"].contains(line)), "{order}");
     assert!(lines.chunks(2).all(|pair| pair[0] != pair[1]), "one of each in a pair: {order}");
-    assert_contains(&run(&["--times", "2", "--fail-on", "time:5%"], 3), &["fewer than 8 pairs of runs (given: 2)"]);
+    // Wrong arguments are reported before the first run, or after the first pair.
+    for (options, runs, why) in [
+        (&["--times", "7", "--fail-on", "time:5%"][..], 0, "fewer than 8 pairs of runs (given: 7)"),
+        (&["--fail-on", "tiem:5%"], 2, "--fail-on tiem:5%: no report has the event; the reports have "),
+        (&["--marks", "wrok"], 2, ": no mark matches; did you mean work?"),
+    ] {
+        fs::write(&log, "").expect("written");
+        assert_contains(text(&ended(options, 2).stderr), &[why]);
+        assert_eq!(fs::read_to_string(&log).expect("written").lines().count(), runs, "{options:?}");
+    }
+    let unwritten = ended(&["--times", "1", "-o", "/dev/full"], 125);
+    assert_contains(text(&unwritten.stderr), &["writing /dev/full: "]);
     let formats = stderr(&["run", "--against", &base, "--format", "csv", "--", &head], 2);
     assert_contains(&formats, &["--against supports the formats table, markdown and json"]);
     assert_contains(&stderr(&["run", "--times", "3", "--", &head], 2), &["--against"]);

@@ -1,5 +1,6 @@
 //! Async functions, and functions that return a future.
 
+use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{assert_expands, called};
@@ -137,6 +138,19 @@ fn an_async_region_is_a_future() {
     assert_eq!(expanded.to_string(), expected.to_string());
     let refused = region::expand(quote!("", async { b.await })).to_string();
     assert!(refused.ends_with("async { b . await } }"), "{refused}");
+}
+
+#[test]
+fn a_region_may_contain_async_closures_but_no_await_of_its_own() {
+    let is_refused =
+        |block: &TokenStream| region::expand(quote!("a", time, { #block })).to_string().contains("on one thread");
+    let with_type = quote!(run(async |f, g| -> Result<u8, E> { f.await }));
+    for block in [quote!(run(async |f| f.await)), quote!(run(async move |f, g| f.await + g.await); b), with_type] {
+        assert!(!is_refused(&block), "{block}");
+    }
+    for block in [quote!(run(async |f| f.await, b.await)), quote!(run(async || { f.await }).await)] {
+        assert!(is_refused(&block), "{block}");
+    }
 }
 
 #[test]

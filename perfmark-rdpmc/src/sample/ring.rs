@@ -73,8 +73,14 @@ impl Sampler {
         self.open_with(if self.pages > 1 { "use fewer pages" } else { "open fewer rings" })
     }
 
-    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring.
-    pub(crate) fn open_with(&self, need_less: &str) -> Result<Ring, Error> {
+    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring. For perfmark's
+    /// recorder; not covered by this crate's stability promise.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[doc(hidden)]
+    pub fn open_with(&self, need_less: &str) -> Result<Ring, Error> {
         let events = Events::open(self)?;
         let name = self.name();
         let fd = events.sources[0].fd().map_err(|refusal| refusal.explain("perf_event_open", name.clone()))?;

@@ -156,7 +156,7 @@ struct Server {
     registry: Registry,
     limits: Limits,
     is_over: Arc<AtomicBool>,
-    /// In the order in which they connected.
+    /// In the order in which they connected or were answered.
     clients: Vec<Client>,
 }
 
@@ -195,10 +195,20 @@ impl Server {
                 return;
             }
             pauses = !pauses && self.accept().is_err();
-            let Self { registry, limits, clients, .. } = self;
-            let now = Instant::now();
-            clients.retain_mut(|client| client.until > now && client.go_on(registry, *limits).is_ok());
-            self.drop_oldest();
+            self.go_on();
+        }
+    }
+
+    /// Goes on with all clients. Those with an answer come first, so that no more answers than the limit and one are in
+    /// memory.
+    fn go_on(&mut self) {
+        let now = Instant::now();
+        let (answered, asking): (Vec<_>, Vec<_>) = self.clients.drain(..).partition(Client::is_answered);
+        for mut client in answered.into_iter().chain(asking) {
+            if client.until > now && client.go_on(&self.registry, self.limits).is_ok() {
+                self.clients.push(client);
+                self.drop_oldest();
+            }
         }
     }
 
@@ -434,6 +444,7 @@ fn in_text_format(openmetrics: &str) -> String {
 #[cfg(test)]
 mod tests {
     use std::fmt;
+    use std::sync::atomic::AtomicUsize;
 
     use prometheus_client::collector::Collector;
     use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -456,6 +467,44 @@ mod tests {
             let metric = ConstCounter::new(7_u64);
             metric.encode(encoder.encode_descriptor("big", &help, None, metric.metric_type())?)
         }
+    }
+
+    /// A metric that is too large to send at once. Before the server encodes another answer beyond the limit, the
+    /// collector waits until the oldest client has been dropped.
+    #[derive(Debug)]
+    struct BigAfterDrop {
+        clients: Vec<TcpStream>,
+        encoded: Arc<AtomicUsize>,
+    }
+
+    const KEPT: usize = 2;
+
+    impl Collector for BigAfterDrop {
+        fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+            let oldest = self.encoded.fetch_add(1, SeqCst).checked_sub(KEPT + 1);
+            if let Some(mut oldest) = oldest.map(|oldest| &self.clients[oldest]) {
+                oldest.read_to_end(&mut Vec::new()).expect("an end");
+            }
+            BigAtFirst::default().encode(encoder)
+        }
+    }
+
+    #[test]
+    fn few_answers_are_in_memory_however_many_clients_ask_at_once() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        listener.set_nonblocking(true).expect("set");
+        let address = listener.local_addr().expect("known");
+        let clients: Vec<_> = (0..3 * KEPT).map(|_| client(address)).collect();
+        let (count, encoded, mut registry) = (clients.len(), Arc::<AtomicUsize>::default(), Registry::default());
+        registry.register_collector(Box::new(BigAfterDrop { clients, encoded: Arc::clone(&encoded) }));
+        let limits = Limits { request: HOUR, answer: HOUR, answered: KEPT, ..LIMITS };
+        let listener = Kept::new(listener);
+        let mut server = Server { listener, registry, limits, is_over: Arc::default(), clients: Vec::new() };
+        while encoded.load(SeqCst) < count {
+            server.accept().expect("clients");
+            server.go_on();
+        }
+        assert_eq!(server.clients.len(), KEPT);
     }
 
     /// A client that requests the metrics.

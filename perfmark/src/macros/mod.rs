@@ -155,8 +155,8 @@ pub mod private;
 ///
 /// The arguments are dropped in the last poll, so the call includes that. In a function that ends in an async block,
 /// the code before the block is not part of the call. `.boxed()`, `.boxed_local()`, `.instrument(…)` and
-/// `.in_current_span()` may follow the block. A function that creates its future in another way is measured as an
-/// ordinary function that returns at once.
+/// `.in_current_span()` may follow the block. A call that returns earlier with another future is not counted. A
+/// function that creates its future in another way is measured as an ordinary function that returns at once.
 ///
 /// A closure that an async function returns as `impl Fn…` must declare the types of its arguments. `#[must_use]`
 /// applies to the future only: the compiler does not warn if the result is unused. rustdoc and Clippy read the function

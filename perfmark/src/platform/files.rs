@@ -16,7 +16,9 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         Target::Replaced(path) => path,
         Target::Written { path, is_link } => return terminal::write_in_place(&path, is_link, text),
     };
-    let (mut file, draft) = draft(&path)?;
+    let (mut file, draft) = draft(&path).map_err(|why| {
+        with_remedy(why, ErrorKind::PermissionDenied, "replacing a file requires a writable directory")
+    })?;
     let _signals = terminal::SuppressedSignals::new();
     let mut write = || -> io::Result<()> {
         #[cfg(unix)]
@@ -24,9 +26,17 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
             file.set_permissions(permissions)?;
         }
         file.write_all(text.as_bytes())?;
-        fs::rename(&draft, &path)
+        fs::rename(&draft, &path).map_err(|why| {
+            let remedy = "a file that is mounted cannot be replaced; mount its directory instead";
+            with_remedy(why, ErrorKind::ResourceBusy, remedy)
+        })
     };
     write().inspect_err(|_| _ = fs::remove_file(&draft))
+}
+
+/// The error, and what to do about it if it is of that kind.
+fn with_remedy(why: io::Error, kind: ErrorKind, remedy: &str) -> io::Error {
+    if why.kind() == kind { io::Error::new(kind, format!("{why}; {remedy}")) } else { why }
 }
 
 /// The read and write permissions of an existing file of this process's user, which stay. Another user's file has no
@@ -133,19 +143,24 @@ fn remove_left(path: &Path) -> io::Result<()> {
     if (there.dev(), there.ino()) == (opened.dev(), opened.ino()) { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Checks that no part of the path, and of those that its links lead to, is an untrusted link.
-pub(crate) fn check_links(file: &Path) -> io::Result<()> {
-    target(std::path::absolute(file)?).map(drop)
+/// Checks that no part of the path, and of those that its links lead to, is an untrusted link. Returns the file that
+/// [`write_file`] would replace or create.
+pub(crate) fn replaced_file(file: &Path) -> io::Result<Option<PathBuf>> {
+    Ok(match target(std::path::absolute(file)?)? {
+        Target::Replaced(path) => Some(path),
+        Target::Written { .. } => None,
+    })
 }
 
 /// Checks that the file's directory exists and is accessible.
-pub(crate) fn check_directory(file: &Path) -> Result<(), String> {
+pub(crate) fn check_directory(file: &Path) -> io::Result<()> {
     let folder = file.parent().unwrap_or(file);
-    match fs::metadata(folder) {
-        Ok(there) if there.is_dir() => Ok(()),
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", folder.display())),
-        _ => Err(format!("the directory {} does not exist", folder.display())),
-    }
+    let (kind, why) = match fs::metadata(folder) {
+        Ok(there) if there.is_dir() => return Ok(()),
+        Err(error) if error.kind() != ErrorKind::NotFound => (error.kind(), format!("{}: {error}", folder.display())),
+        _ => (ErrorKind::NotFound, format!("the directory {} does not exist", folder.display())),
+    };
+    Err(io::Error::new(kind, why))
 }
 
 /// The file's name in this process: each `%p` becomes its number, each `%u` its token, which no other process has.
@@ -273,6 +288,29 @@ mod tests {
         remove_left_drafts(&report);
         assert!(!held.exists() && count() == others.len() + 2);
         fs::remove_dir_all(&folder).expect("there");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    #[allow(unsafe_code, reason = "setfsuid(2): root may write to every directory")]
+    fn an_error_of_the_directory_says_so() {
+        use std::os::unix::fs::PermissionsExt as _;
+        const NOBODY: u32 = 65_534;
+        let folder = std::env::temp_dir().join(format!("perfmark-read-only-{}", process::id()));
+        let file = folder.join("report");
+        fs::create_dir(&folder).expect("made");
+        fs::write(&file, "before").expect("written");
+        let set_mode = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).expect("set");
+        set_mode(0o555);
+        // SAFETY: it takes no pointers, and concerns this thread only.
+        unsafe { libc::setfsuid(NOBODY) };
+        let why = write_file(&file, "after").expect_err("the directory is not writable");
+        // SAFETY: the same.
+        unsafe { libc::setfsuid(user()) };
+        set_mode(0o755);
+        fs::remove_dir_all(&folder).expect("there");
+        assert!(why.to_string().ends_with("; replacing a file requires a writable directory"), "{why}");
+        assert_eq!(why.kind(), ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the kernel knows about the process's and its threads' use of CPUs.
-#![allow(unsafe_code, reason = "getrusage and clock_gettime")]
+//! What the kernel knows about the process's and its threads' use of CPUs, and the size of its pages.
+#![allow(unsafe_code, reason = "getrusage, clock_gettime and sysconf")]
 
 /// CPU time and context switches of the process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,6 +60,17 @@ pub(crate) fn monotonic_ns() -> Option<u64> {
     None
 }
 
+/// The size of the kernel's pages.
+#[cfg(feature = "sampling")]
+pub(crate) fn page_bytes() -> u64 {
+    #[cfg(unix)]
+    // SAFETY: it takes no pointer.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    #[cfg(not(unix))]
+    let bytes = 4_096;
+    u64::try_from(bytes).unwrap_or(4_096)
+}
+
 /// The CPU time in user mode of a thread of this process with this number, in nanoseconds. 0 if it is unknown.
 #[cfg(all(feature = "sampling", any(target_os = "linux", target_os = "android")))]
 pub(crate) fn thread_user_ns(thread: u32) -> u64 {
@@ -68,9 +79,9 @@ pub(crate) fn thread_user_ns(thread: u32) -> u64 {
     nanoseconds((!thread.cast_signed() << 3) | USER_OF_THREAD).unwrap_or(0)
 }
 
-/// The time of a clock. `None` if it is unknown.
+/// The time of a clock. `None` if it is unknown. A signal handler may call it.
 #[cfg(unix)]
-fn nanoseconds(clock: libc::clockid_t) -> Option<u64> {
+pub(crate) fn nanoseconds(clock: libc::clockid_t) -> Option<u64> {
     if cfg!(miri) {
         return None;
     }

@@ -23,6 +23,7 @@ use crate::recording::collect;
 use crate::recording::sample::Sampling;
 use crate::recording::start::{self, Process, is_forked_child, this_process};
 use crate::report::Format;
+use crate::settings::recording::settings;
 
 /// Writes the report to a file while the program runs: at intervals, and with the feature `signal` also when the
 /// process receives a signal.
@@ -32,7 +33,9 @@ use crate::report::Format;
 /// `….perfmark-….draft` is left. The next process that dumps into the directory removes it.
 ///
 /// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps use one thread, and one more
-/// for signals, which end when the [`Dumping`] that `start` returns is dropped. A forked child has none.
+/// for signals, which end when the [`Dumping`] that `start` returns is dropped. A forked child has none. With
+/// `PERFMARK=off`, there are no threads, and nothing is written. The signals are handled all the same, so that they do
+/// not end the program.
 ///
 /// ```
 /// use std::time::Duration;
@@ -145,8 +148,8 @@ impl Dumps {
     ///
     /// # Errors
     ///
-    /// The directory does not exist, no thread can be created, or the signal cannot be handled (SIGKILL, and those that
-    /// faults raise).
+    /// The directory does not exist or is not accessible, no thread can be created, or the signal cannot be handled
+    /// (SIGKILL, and those that faults raise).
     pub fn start(self) -> io::Result<Dumping> {
         start::note_api_use();
         self.prepare()?.start()
@@ -157,10 +160,8 @@ impl Dumps {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
         let file = in_this_process(&self.file, false);
-        if let Err(why) = check_directory(&file) {
-            let why = format!("dumping to {}: {why}", file.display());
-            return Err(io::Error::new(io::ErrorKind::NotFound, why));
-        }
+        check_directory(&file)
+            .map_err(|why| io::Error::new(why.kind(), format!("dumping to {}: {why}", file.display())))?;
         #[cfg(feature = "signal")]
         let listener = (!self.signals.is_empty()).then(|| Listener::new(&self.signals)).transpose()?;
         Ok(Prepared {
@@ -230,19 +231,22 @@ struct Prepared {
 impl Prepared {
     fn start(self) -> io::Result<Dumping> {
         let requests = Arc::<Requests>::default();
+        let is_on = !settings().is_off;
+        // With PERFMARK=off, the signals still do not end the program.
         #[cfg(feature = "signal")]
         let mut listener = self.listener;
         #[cfg(feature = "signal")]
-        if let Some(listener) = &mut listener {
+        if let Some(listener) = listener.as_mut().filter(|_| is_on) {
             let requests = Arc::clone(&requests);
             listener.start(move || requests.alarm.wake())?;
         }
         let for_writer = Arc::clone(&requests);
-        let writer = background::spawn("perfmark-dumps", move || self.dumps.write(&for_writer))?;
+        let write = move || self.dumps.write(&for_writer);
+        let writer = is_on.then(|| background::spawn("perfmark-dumps", write)).transpose()?;
         Ok(Dumping {
             process: this_process(),
             requests,
-            writer: Some(writer),
+            writer,
             #[cfg(feature = "signal")]
             listener,
         })

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::platform::files::check_directory;
+use crate::platform::files::{check_directory, in_this_process};
 use crate::platform::signals;
 use crate::platform::terminal::remember_named;
 use crate::report::{Format, Report};
@@ -168,11 +168,12 @@ fn output(value: &OsStr) -> Result<Output, String> {
     }
     // Made absolute now, because the program may change its directory.
     let path = std::path::absolute(value).map_err(|error| format!("{error}; writing to stderr"))?;
-    if path.is_dir() {
+    let here = in_this_process(&path, false);
+    if here.is_dir() {
         return Err("is a directory; writing to stderr; set it to a file, or to - for stdout".into());
     }
-    check_directory(&path)
-        .map_err(|why| format!("{why}; writing to stderr; set it to a file in a directory that exists"))?;
+    check_directory(&here)
+        .map_err(|why| format!("{why}; writing to stderr; set it to a file in an accessible directory"))?;
     remember_named(&path);
     Ok(Output::File(path))
 }
@@ -231,6 +232,19 @@ mod tests {
         assert_eq!(settings.dumps, DumpSettings { interval: Some(Duration::from_millis(500)), signal: None });
         assert_eq!(settings.output, Output::File("/tmp/../report".into()));
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn the_output_is_checked_under_its_name_in_this_process() {
+        let name = |process: &str| std::env::temp_dir().join(format!("perfmark-output-of-{process}"));
+        let folder = name(&std::process::id().to_string());
+        std::fs::create_dir(&folder).expect("made");
+        let file = name("%p").join("report");
+        let (settings, wrong) = parse(&[("PERFMARK_OUTPUT", file.to_str().expect("UTF-8"))]);
+        std::fs::remove_dir(&folder).expect("there");
+        assert_eq!((settings.output, wrong), (Output::File(file.clone()), vec![]));
+        let (_, wrong) = parse(&[("PERFMARK_OUTPUT", file.to_str().expect("UTF-8"))]);
+        assert!(wrong[0].contains(&format!("the directory {} does not exist", folder.display())), "{wrong:?}");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Sessions: what was recorded during a scope.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::naming::Names;
 use super::output_settings::output_settings;
 use crate::platform::terminal::{STDERR, print_report, say};
 use crate::recording::collect;
-use crate::recording::mark::mark_settings;
-use crate::recording::{set_filter, start};
+use crate::recording::{set_filter_in_session, start};
 use crate::report::Format;
 use crate::settings::Filter;
 use crate::settings::recording::settings;
@@ -16,7 +17,8 @@ use crate::snapshot::Snapshot;
 /// Writes a report at the end of a scope of what was recorded since its beginning, on stderr or in a
 /// [file](Self::output).
 ///
-/// The report covers the whole process with all threads. It does not affect other sessions or the report at exit.
+/// The report covers the whole process with all threads. A session does not affect other sessions or the report at
+/// exit, unless it has a [filter](Self::filter).
 ///
 /// ```standalone_crate
 /// use perfmark::{Session, perfmark};
@@ -39,8 +41,8 @@ use crate::snapshot::Snapshot;
 pub struct Session {
     before: Snapshot,
     process: start::Process,
-    /// The filter in force before it.
-    filter: Option<Filter>,
+    /// Its number, if it has set a filter.
+    number: Option<u64>,
     output: Option<PathBuf>,
     format: Format,
     writes_report: bool,
@@ -54,24 +56,29 @@ impl Session {
         Self {
             before: collect::snapshot(),
             process: start::this_process(),
-            filter: None,
+            number: None,
             output: None,
             format: Format::default(),
             writes_report: true,
         }
     }
 
-    /// Puts the filter in force until the session ends, and then the previous one again.
+    /// Puts the filter in force for the whole process, until the session ends or
+    /// [`set_filter`](crate::set_filter) replaces it. If several sessions have filters, the one that was set last is in
+    /// force. After the last of these sessions, the filter before the first is in force again.
     pub fn filter(mut self, filter: &Filter) -> Self {
-        self.filter.get_or_insert_with(|| mark_settings::filter().cloned().unwrap_or_default());
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        let number = *self.number.get_or_insert_with(|| SESSIONS.fetch_add(1, Relaxed));
         // If marks could not be given its settings, a note of the report says so.
-        _ = set_filter(filter);
+        _ = set_filter_in_session(number, Some(filter));
         self
     }
 
     /// Writes the report to a file, which is [replaced atomically](crate::Report::write_to).
     pub fn output(mut self, file: impl Into<PathBuf>) -> Self {
-        self.output = Some(file.into());
+        let file = file.into();
+        // The program may change its directory.
+        self.output = Some(std::path::absolute(&file).unwrap_or(file));
         self
     }
 
@@ -100,9 +107,9 @@ impl Drop for Session {
         // A forked child has a copy of its parent's session, and writes no report for it.
         let writes_report = self.writes_report && !settings().is_off && self.process.is_this();
         let snapshot = writes_report.then(|| self.snapshot());
-        if let Some(filter) = &self.filter {
+        if let Some(number) = self.number {
             // Settings that marks had before take no slot.
-            _ = set_filter(filter);
+            _ = set_filter_in_session(number, None);
         }
         let Some(mut snapshot) = snapshot else { return };
         Names::default().add_to(&mut snapshot);

@@ -355,7 +355,7 @@ fn call_graph(
 fn samples(marks: impl Iterator<Item = u32>) -> Vec<snapshot::Samples> {
     let collected = recorder::own_work(|| {
         recorder::note_samples();
-        sampling::collect();
+        sampling::collect(..);
         sampling::samples(marks)
     });
     collected.unwrap_or_default()

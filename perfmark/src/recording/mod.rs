@@ -24,6 +24,11 @@ pub(crate) fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
     change(|| mark_settings::set(filter))
 }
 
+/// Sets or removes the filter of the session with that number, with the same exception.
+pub(crate) fn set_filter_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SetFilterError> {
+    change(|| mark_settings::set_in_session(session, filter))
+}
+
 /// Puts a budget in force, with the same exception.
 pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
     change(|| mark_settings::set_budget(budget))

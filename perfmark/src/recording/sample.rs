@@ -211,9 +211,9 @@ fn read_rings(wake: &WakePipe) {
         // The program closed it. The next round sees that sampling has stopped.
         None => sample::wait(rings, Some(time)),
     };
-    let (mut was_ready, mut was_woken) = (false, false);
+    let (mut was_ready, mut has_ended, mut was_woken) = (false, false, false);
     let mut pause = Pause { time: Pause::SHORTEST, soon: 0 };
-    while let Some(Round { rings, new_threads }) = recorder::own_work(|| sampling::round(was_ready)).flatten() {
+    while let Some(Round { rings, new_threads }) = recorder::own_work(|| sampling::round(has_ended)).flatten() {
         let pause = pause.after(new_threads);
         if was_ready || was_woken {
             // Rings that are full again at once, and many new threads, must not take all CPU time.
@@ -225,14 +225,12 @@ fn read_rings(wake: &WakePipe) {
         if let Some(others) = without_errors(&rings, errors) {
             reported = wait(&others, pause);
         }
-        was_ready = reported.map_or_else(
-            |_| {
-                // The process may have fewer descriptors than there are rings.
-                thread::sleep(pause);
-                true
-            },
-            |reported| reported.iter().any(|ready| ready.is_ready || ready.has_ended),
-        );
+        has_ended = reported.as_ref().map_or(true, |reported| reported.iter().any(|ready| ready.has_ended));
+        was_ready = has_ended || reported.iter().flatten().any(|ready| ready.is_ready);
+        if reported.is_err() {
+            // The process may have fewer descriptors than there are rings.
+            thread::sleep(pause);
+        }
         was_woken = wake.was_woken();
     }
 }

@@ -54,10 +54,10 @@ pub use view::Sort;
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::platform::files::{check_links, in_this_process, write_file};
+use crate::platform::files::{in_this_process, replaced_file, write_file};
 use crate::platform::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
 use crate::settings::Filter;
 use crate::settings::environment::has_more_rights_than_its_caller;
@@ -310,6 +310,9 @@ impl<'a> Report<'a> {
     /// user created in a directory where all may write. For a program that writes reports in a way of its own. The path
     /// is used as it is, also with `%p` and `%u`.
     ///
+    /// Returns the file that `write_to` would replace or create, which is where the path's links lead to. `None` if it
+    /// would open and write to the file, such as a device, instead.
+    ///
     /// ```
     /// perfmark::Report::check_file("target/report.json")?;
     /// # Ok::<(), std::io::Error>(())
@@ -318,8 +321,8 @@ impl<'a> Report<'a> {
     /// # Errors
     ///
     /// The path has such a link, or the operating system cannot follow its links.
-    pub fn check_file(file: impl AsRef<Path>) -> io::Result<()> {
-        check_links(file.as_ref())
+    pub fn check_file(file: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
+        replaced_file(file.as_ref())
     }
 
     /// Adapts it to a descriptor: the terminal's width, and colours if the user may want them.

@@ -7,12 +7,25 @@ use crate::snapshot::path::outside_brackets;
 /// The letters that perf accepts after an event, including those that do not apply to counting.
 const MODIFIERS: &str = "ukhGHIDepPSWbRX:";
 
-/// Splits a list at its commas, except those in the terms of `pmu/term,term/` and in `<…>`.
+/// Splits a list of events at its commas, except those in the terms of `pmu/term,term/` and in `<…>`.
+#[cfg(feature = "record")]
+pub(crate) fn split(list: &str) -> Vec<&str> {
+    parts(list, true)
+}
+
+/// Splits a filter in the same way. A directive has its events after `=`, and a slash before it begins no terms.
+pub(crate) fn split_directives(filter: &str) -> Vec<&str> {
+    parts(filter, false)
+}
+
+/// The parts of a list. Each begins with an event, or with a pattern.
 ///
 /// Terms begin after the slash that follows a PMU's name. They end at a slash that only modifiers follow, because a
 /// path in a term has slashes, too. The slash of `mem:0x1000/8:w` begins no terms.
-pub(crate) fn split(list: &str) -> Vec<&str> {
-    let (mut parts, mut start, mut event) = (Vec::new(), 0, 0);
+fn parts(list: &str, begin_with_event: bool) -> Vec<&str> {
+    let event_at = |at| begin_with_event.then_some(at);
+    // Where the part and its event begin.
+    let (mut parts, mut start, mut event) = (Vec::new(), 0, event_at(0));
     // Where the terms begin, and where their last slash is.
     let mut terms: Option<(usize, usize)> = None;
     let mut is_quoted = false;
@@ -20,14 +33,15 @@ pub(crate) fn split(list: &str) -> Vec<&str> {
         match (c, terms) {
             ('\'', Some(_)) => is_quoted = !is_quoted,
             _ if is_quoted => {}
-            ('/', None) if !list[event..at].contains(':') => terms = Some((at, at)),
+            ('/', None) if event.is_some_and(|event| !list[event..at].contains(':')) => terms = Some((at, at)),
             ('/', Some((opening, _))) => terms = Some((opening, at)),
             (',' | '+', Some((opening, closing))) if opening == closing || !ends_event(&list[closing + 1..at]) => {}
             (',', _) => {
                 parts.push(&list[start..at]);
-                (start, event, terms) = (at + 1, at + 1, None);
+                (start, event, terms) = (at + 1, event_at(at + 1), None);
             }
-            ('+', _) | ('=', None) => (event, terms) = (at + 1, None),
+            ('+', _) => (event, terms) = (event.map(|_| at + 1), None),
+            ('=', None) => event = Some(at + 1),
             _ => {}
         }
     }
@@ -107,7 +121,7 @@ mod tests {
             &["cpu//", "cpu//u", "time"],
             &["", "", "time", ""],
         ] {
-            assert_eq!(split(&parts.join(",")), parts);
+            assert_eq!(super::parts(&parts.join(","), true), parts);
         }
     }
 
@@ -119,8 +133,10 @@ mod tests {
             &["a=mem:0x1000/4:w+cpu/event=0xc2,umask=1/+mem:0x2000/8", "b=cpu/event=1,umask=2/+on", "c"],
             &["S<dyn Iterator<Item = u8>>::f=cpu/event=1,umask=2/+every:3", "off"],
             &["app::a/b", "app::c/d/e", "*=off"],
+            &["read/parse", "write"],
+            &["a+read/parse=off", "write/x=time+cpu/event=1,umask=2/", "b/c"],
         ] {
-            assert_eq!(split(&parts.join(",")), parts);
+            assert_eq!(split_directives(&parts.join(",")), parts);
         }
     }
 }

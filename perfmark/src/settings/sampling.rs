@@ -140,13 +140,16 @@ impl SampledEvent {
         self.event.as_ref().is_some_and(Event::is_time)
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         /// The least time between two samples of a clock, in nanoseconds. The kernel's limit is 10,000
         /// (`perf_swevent_start_hrtimer` in `kernel/events/core.c`), but it loses some samples that are less than this
         /// apart (`benches/records/2026-11-28.md` has the deviations from here on).
         const SHORTEST: u64 = 50_000;
         let most = 1_000_000_000 / SHORTEST;
         match (self.rate, &self.event) {
+            (Rate::Frequency(0) | Rate::Period(0), _) => {
+                Err("0 takes no samples; use a number of samples a second such as `99`, or a period from 1 on".into())
+            }
             (Rate::Period(period), Some(event)) if self.is_clock() && period < SHORTEST => Err(format!(
                 "the kernel loses samples of a clock that are less than {} ns apart; use `{event}:50021` or more, or a \
                  number of samples a second such as `99`",

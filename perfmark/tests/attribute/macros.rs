@@ -131,12 +131,28 @@ function_of_block!(of_block {
     2 * one
 });
 
+struct Blocks;
+
+macro_rules! functions_of_blocks {
+    ($block:block) => {
+        #[perfmark(time)]
+        impl Blocks {
+            fn third() -> u8 $block
+            const fn unmarked() -> u8 $block
+            fn fourth() -> u8 $block
+        }
+    };
+}
+
+functions_of_blocks!({ 1 });
+
 #[test]
 fn functions_made_by_macros_behave_as_before() {
     assert_eq!((in_parts(("a", 1), ""), private_in_parts(&1, "")), ("a", &1));
     assert_eq!((whole(1), whole_module::inside(1), tokens(1_u8)), (2, 3, 4));
     assert_eq!((first(), second()), ("by twice", "second"));
     assert_eq!((Number(1).one(), Number(1).two(), body(1), of_block()), (2, 3, 2, 2));
+    assert_eq!(Blocks::third() + Blocks::unmarked() + Blocks::fourth(), 3);
     assert_eq!(regions!("of a block", { 1 }) + regions!("of an expression", expression 2), 3);
     crate::assert_calls(&[
         ("macros::in_parts", 1),
@@ -150,5 +166,7 @@ fn functions_made_by_macros_behave_as_before() {
         ("macros::Number::two", 1),
         ("macros::body", 1),
         ("macros::of_block", 1),
+        ("macros::Blocks::third", 1),
+        ("macros::Blocks::fourth", 1),
     ]);
 }

@@ -8,11 +8,42 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::{io, thread};
 
 use perfmark::{Report, Sampling, Stacks, perfmark};
+use perfmark_rdpmc::{Attr, Counter, Hardware};
 
 use crate::alone;
 use crate::loops::spin_seven;
 use crate::pages::touch;
 use crate::sampled::{sampled, until_sampled};
+
+#[test]
+fn a_rate_that_cannot_be_kept_is_refused() {
+    let _alone = alone();
+    let refused = |sampling: Sampling| sampling.start().err().map(|why| why.to_string());
+    for sampling in [Sampling::new().frequency(0), Sampling::new().event("page_faults").period(0)] {
+        assert!(refused(sampling).is_some_and(|why| why.starts_with("0 takes no samples; use ")));
+    }
+    // Without a PMU, this is a period of a clock.
+    if refused(Sampling::new().event("cycles").period(1_000_003)).is_some() {
+        let why = refused(Sampling::new().period(20_011)).expect("refused");
+        assert!(why.contains("less than 50,000 ns apart; use `cpu-clock"), "{why}");
+    }
+}
+
+#[test]
+fn a_thread_whose_event_does_not_fit_the_pmu_is_reported_and_its_other_event_is_sampled() {
+    let _alone = alone();
+    let pinned = Attr::new(Hardware::Cycles).pinned(true);
+    // More than a PMU has counters.
+    let counters: Vec<_> = (0..64).map_while(|_| Counter::open(&pinned).ok()).collect();
+    if counters.is_empty() {
+        return println!("skipped: no PMU");
+    }
+    let sampling = Sampling::new().and("page_faults").period(1).stacks(Stacks::Off);
+    let Some(sampled) = sampled(sampling, || until_sampled(|| fault(1))) else { return };
+    drop(counters);
+    let report = Report::new(&sampled.0).to_string().replace(['\n', ' '], "");
+    assert!(report.contains("1threadcouldnotbesampled:cycles") && report.contains("inerrorstate"), "{report}");
+}
 
 #[perfmark(time)]
 #[inline(never)]

@@ -7,6 +7,7 @@ perfmark::defaults!(budget = "2");
 perfmark::defaults!(budget = 2);
 perfmark::defaults!(budget = "101%");
 perfmark::defaults!(budget = "2%", every = 61);
+perfmark::defaults!(bugdet = "2%");
 
 #[perfmark::perfmark(budget = "2%")]
 fn one_function() {}

@@ -4,8 +4,8 @@
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicI32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use libc::c_int;
@@ -13,6 +13,7 @@ use libc::c_int;
 use super::background;
 use super::disposition::{has_action, set_blocked};
 use super::wakeup::Wakeup;
+use crate::platform::usage::nanoseconds;
 
 /// Never taken out, so the handler may use it.
 static WAKEUP: OnceLock<Arc<Wakeup>> = OnceLock::new();
@@ -59,14 +60,26 @@ fn install(action: usize) {
     }
 }
 
-/// Further signals while the work is done change nothing.
+/// When the first SIGINT came that requested the work, in nanoseconds of the monotonic clock; 0 before.
+static FIRST: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the user has waited for the work and sends SIGINT again. One Ctrl-C can send several, at about the same
+/// time: the terminal's to the process group, and that of a parent to its child.
+fn is_again() -> bool {
+    const AT_ONCE: u64 = 1_000_000_000;
+    let now = nanoseconds(libc::CLOCK_MONOTONIC).unwrap_or(0);
+    let first = FIRST.compare_exchange(0, now, Relaxed, Relaxed);
+    first.is_err_and(|first| now.saturating_sub(first) > AT_ONCE)
+}
+
+/// A further signal ends the process without the rest of the work, if it comes more than a second after the first.
 extern "C" fn handle(_: c_int) {
     if !has_action(libc::SIGINT, HANDLER as usize) {
         // The program's handler called this one.
         return;
     }
     // SAFETY: getpid(2) is async-signal-safe, and changes no memory.
-    if unsafe { libc::getpid() } == PROCESS.load(Relaxed) {
+    if unsafe { libc::getpid() } == PROCESS.load(Relaxed) && !is_again() {
         if let Some(wakeup) = WAKEUP.get() {
             wakeup.post();
         }

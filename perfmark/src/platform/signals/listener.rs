@@ -28,10 +28,12 @@ pub(crate) struct Listener {
 impl Listener {
     /// Keeps signals that come from now on for [`start`](Self::start).
     pub(crate) fn new(signals: &[i32]) -> io::Result<Self> {
+        // Nothing changes if one cannot be handled.
+        let checked = signals.iter().try_for_each(|&signal| check(signal));
+        checked.map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let (wakeup, is_over) = (Wakeup::new()?, Arc::default());
         let mut listener = Self { signals: signals.to_vec(), registered: Vec::new(), wakeup, is_over, thread: None };
         for &signal in signals {
-            check(signal).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
             let wakeup = listener.wakeup.clone();
             // SAFETY: the handler only posts to a semaphore, which is async-signal-safe.
             listener.registered.push(unsafe { register(signal, move || wakeup.post()) }?);

@@ -112,7 +112,7 @@ fn may_leave_out() -> bool {
     settings().read != ReadMode::Emulated
 }
 
-/// Puts a filter in force, also for marks that were called before.
+/// Puts a filter in force, also for marks that were called before. It replaces those of sessions.
 ///
 /// # Errors
 ///
@@ -120,13 +120,55 @@ fn may_leave_out() -> bool {
 pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
     // Without memory that a fork wipes, nothing is recorded.
     let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+    if let Ok(mut sessions) = SESSIONS.try_lock() {
+        sessions.filters.clear();
+    }
+    put_in_force(Some(kept(filter, &mut one_at_a_time)))
+}
+
+/// The filters of the sessions that live.
+struct Sessions {
+    /// The filter in force without them.
+    base: Option<&'static Filter>,
+    /// With the sessions' numbers, in the order in which they were set. The last one is in force.
+    filters: Vec<(u64, &'static Filter)>,
+}
+
+/// Locked only by a thread that holds the lock of [`FILTERS`], so that it waits for nobody. A forked child keeps its
+/// parent's sessions, unless another thread was changing them.
+static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { base: None, filters: Vec::new() });
+
+/// Sets or removes the filter of the session with that number. The filter set last of those left is in force, or the
+/// one before the first.
+///
+/// # Errors
+///
+/// As for [`set`].
+pub(crate) fn set_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SetFilterError> {
+    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+    let Ok(mut sessions) = SESSIONS.try_lock() else { return Err(SetFilterError::of_all(NO_SESSIONS)) };
+    let Sessions { base, filters } = &mut *sessions;
+    if filters.is_empty() {
+        *base = self::filter();
+    }
+    filters.retain(|&(other, _)| other != session);
+    filters.extend(filter.map(|filter| (session, kept(filter, &mut one_at_a_time))));
+    put_in_force(filters.last().map(|&(_, filter)| filter).or(*base))
+}
+
+/// The filter, which is kept from now on.
+fn kept(filter: &Filter, filters: &mut Map<String, &'static Filter>) -> &'static Filter {
     let text = filter.to_string();
-    let known = one_at_a_time.get(&text).copied().unwrap_or_else(|| {
-        let known: &Filter = Box::leak(Box::new(filter.clone()));
-        one_at_a_time.insert(text, known);
-        known
-    });
-    FILTER.store(if filter.is_empty() { ptr::null_mut() } else { ptr::from_ref(known).cast_mut() }, SeqCst);
+    filters.get(&text).copied().unwrap_or_else(|| {
+        let kept: &Filter = Box::leak(Box::new(filter.clone()));
+        filters.insert(text, kept);
+        kept
+    })
+}
+
+fn put_in_force(filter: Option<&'static Filter>) -> Result<(), SetFilterError> {
+    let filter = filter.filter(|filter| !filter.is_empty());
+    FILTER.store(filter.map_or(ptr::null_mut(), |filter| ptr::from_ref(filter).cast_mut()), SeqCst);
     apply_to_called()
 }
 
@@ -149,6 +191,7 @@ fn apply_to_called() -> Result<(), SetFilterError> {
 }
 
 const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
+const NO_SESSIONS: &str = "another thread was changing the filters of sessions when this process was forked";
 const NO_NEW_SLOT: &str = "settings that a mark had before need no new slot";
 
 impl SetFilterError {

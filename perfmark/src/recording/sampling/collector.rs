@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::ops::RangeBounds;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc as Shared, Mutex, MutexGuard};
@@ -46,9 +47,14 @@ pub(super) struct Sampling {
     pub(super) samplers: Samplers,
     /// For each event.
     pub(super) totals: Vec<Totals>,
-    /// The threads that could have no ring, and why the first one has none.
-    pub(super) refused: BTreeSet<u32>,
+    /// The number of threads that could not be sampled: they could have no ring, or an event did not fit the PMU.
+    pub(super) threads_without: u64,
+    /// Why, for the first of them.
     pub(super) why_refused: Option<String>,
+    /// Those of these threads that have not left yet.
+    refused: BTreeSet<u32>,
+    /// The number of threads that ended before they had a ring.
+    pub(super) too_short: u64,
     /// The program's CPU time in user mode while it was sampled, until sampling was stopped; and that before it was
     /// started.
     user_ns: u64,
@@ -76,7 +82,7 @@ pub(crate) struct Round {
 }
 
 /// The threads that a round has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NewThreads {
     None,
     /// They began before sampling, or called marks and woke the collector.
@@ -140,12 +146,20 @@ pub(crate) fn enable(settings: &SampleSettings) -> Result<u8, String> {
     } else if state.samplings.len() >= MOST_SAMPLINGS {
         return Err(format!("{MOST_SAMPLINGS} samplings with different settings were started; use those of one again"));
     } else {
-        let samplers = Samplers::new(settings).map_err(|error| error.to_string())?;
+        let samplers = Samplers::new(settings)?;
         let totals = settings.events.iter().map(|_| Totals::default()).collect();
         let settings = settings.clone();
-        let refused = BTreeSet::new();
-        let sampling = Sampling { settings, samplers, totals, refused, why_refused: None, user_ns: 0, before_ns: None };
-        state.samplings.push(sampling);
+        state.samplings.push(Sampling {
+            settings,
+            samplers,
+            totals,
+            threads_without: 0,
+            why_refused: None,
+            refused: BTreeSet::new(),
+            too_short: 0,
+            user_ns: 0,
+            before_ns: None,
+        });
         state.samplings.len() - 1
     };
     state.samplings[number].before_ns = program_user_ns();
@@ -190,84 +204,78 @@ pub(crate) fn disable() -> bool {
     if let Some(sampling) = usize::from(number).checked_sub(1).and_then(|at| state.samplings.get_mut(at)) {
         (sampling.user_ns, sampling.before_ns) = (sampling.user_ns(), None);
     }
-    state.read(true);
+    state.read(.., true);
     number != 0
 }
 
-/// Opens the rings of new threads, and reads all rings. `was_ready` is whether a ring was ready, perhaps because its
-/// thread has ended. `None` after sampling has stopped.
-pub(crate) fn round(was_ready: bool) -> Option<Round> {
+/// Opens the rings of new threads, and reads all rings. `has_ended` is whether a thread may have ended since the last
+/// round. `None` after sampling has stopped.
+pub(crate) fn round(has_ended: bool) -> Option<Round> {
     let mut state = lock()?;
-    let new_threads = state.open(was_ready)?;
-    let rings = state.read(false);
+    let new_threads = state.open(has_ended)?;
+    let rings = state.read(.., false);
     Some(Round { rings, new_threads })
 }
 
-/// Reads all rings.
-pub(crate) fn collect() {
+/// Reads the rings of the entries with these numbers.
+pub(crate) fn collect(numbers: impl RangeBounds<u64>) {
     if let Some(mut state) = lock() {
-        state.read(true);
+        state.read(numbers, true);
     }
 }
 
 impl State {
     /// Opens the rings of threads that have none. `None` if the program is not sampled.
-    fn open(&mut self, was_ready: bool) -> Option<NewThreads> {
+    fn open(&mut self, has_ended: bool) -> Option<NewThreads> {
         let mut registry = threads::lock()?;
         let active = registry.active;
-        if was_ready {
-            registry.entries.values_mut().for_each(|entry| entry.has_ended = entry.has_ended());
+        if has_ended {
+            registry.entries.values_mut().for_each(Entry::update);
         }
-        // The number of a thread that has left may be another one's by now.
-        let going_on = registry.entries.values().filter(|entry| entry.sampling == active && !entry.has_left());
-        let known: BTreeSet<u32> = going_on.map(|entry| entry.thread).collect();
-        let waits = |entry: &Entry| entry.sampling == active && entry.ring.is_none() && !entry.is_refused;
+        let has_none = |entry: &Entry| entry.ring.is_none() && !entry.is_refused && !entry.has_ended;
+        let waits = |entry: &Entry| entry.sampling == active && has_none(entry);
         let waiting = registry.entries.iter().filter(|(_, entry)| waits(entry));
         let waiting: Vec<(u64, u32)> = waiting.map(|(&number, entry)| (number, entry.thread)).collect();
         let mut room = descriptors::limit() / 2;
-        let rings = registry.entries.values().filter_map(|entry| entry.ring.as_ref());
+        let open = registry.entries.values().filter(|entry| !entry.is_closed);
+        let rings = open.filter_map(|entry| entry.ring.as_ref());
         room = room.saturating_sub(rings.map(|events| events.descriptors()).sum());
         drop(registry);
         let sampling = usize::from(active).checked_sub(1).and_then(|at| self.samplings.get_mut(at))?;
         let is_first = self.tasks.are_unknown();
-        let fresh = self.tasks.new_threads(&known, was_ready);
-        let new_threads = if !fresh.is_empty() && !is_first {
-            NewThreads::Unannounced
-        } else if fresh.is_empty() && waiting.is_empty() {
-            NewThreads::None
-        } else {
-            NewThreads::Expected
-        };
+        let fresh = self.tasks.new_threads(|| threads::of_sampling(active), has_ended, &mut sampling.refused);
         let fresh = fresh.into_iter().map(|thread| (None, thread));
         self.is_blind |= self.tasks.is_blind;
+        let mut new_threads = NewThreads::None;
         for (number, thread) in waiting.into_iter().map(|(number, thread)| (Some(number), thread)).chain(fresh) {
             match sampling.open(thread, &mut room) {
                 Ok(events) => start_ring(active, number, thread, events),
-                Err(None) => {
-                    if let (Some(number), Some(mut registry)) = (number, threads::lock()) {
-                        registry.remove_unsampled(number);
+                Err(why) => {
+                    if let (Some(number), Some(mut registry)) = (number, threads::lock())
+                        && let Some(entry) = registry.entries.get_mut(&number)
+                    {
+                        (entry.is_refused, entry.has_ended) = (why.is_some(), entry.has_ended || why.is_none());
                     }
-                }
-                Err(Some(why)) => {
                     self.tasks.left_out.insert(thread);
-                    sampling.refused.insert(thread);
-                    sampling.why_refused.get_or_insert(why);
-                    if let (Some(number), Some(mut registry)) = (number, threads::lock()) {
-                        registry.entries.get_mut(&number).into_iter().for_each(|entry| entry.is_refused = true);
-                    }
+                    let Some(why) = why else { continue };
+                    sampling.refuse(thread, why);
                 }
             }
+            let is_announced = number.is_some() || is_first;
+            new_threads = new_threads.max(if is_announced { NewThreads::Expected } else { NewThreads::Unannounced });
         }
         Some(new_threads)
     }
 
-    /// Reads the rings of all threads, and returns those of the threads that go on. `is_complete` is as in
+    /// Reads the rings of the entries with these numbers, and returns those to wait for. `is_complete` is as in
     /// [`Rest::read`].
-    fn read(&mut self, is_complete: bool) -> Vec<Shared<Ring>> {
+    fn read(&mut self, numbers: impl RangeBounds<u64>, is_complete: bool) -> Vec<Shared<Ring>> {
         let Some(registry) = threads::lock() else { return Vec::new() };
-        let (active, entries) = (registry.active, registry.entries.clone());
+        let active = registry.active;
+        let entries = registry.entries.range(numbers).map(|(&number, entry)| (number, entry.clone()));
+        let entries: BTreeMap<u64, Entry> = entries.collect();
         drop(registry);
-        // Before the heads are read: rings of threads that have left get no more samples.
+        // Before the heads are read: these rings get no more samples.
         let is_over = |entry: &Entry| entry.has_ended && (entry.sampling != active || entry.has_left());
         let over: BTreeSet<u64> =
             entries.iter().filter(|(_, entry)| is_over(entry)).map(|(&number, _)| number).collect();
@@ -282,18 +290,40 @@ impl State {
         let mut rings = Vec::new();
         for ((number, entry), head) in entries.into_iter().zip(heads) {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
-            if let (Some(events), Some(sampling), Some(rest)) = (&entry.ring, sampling, self.rests.get_mut(&number)) {
-                rest.read(number, (&entry, events, head), &mut self.code, &mut sampling.totals, is_complete);
-                if over.contains(&number) {
-                    self.rests.remove(&number);
-                } else {
+            let Some(sampling) = sampling else { continue };
+            let is_over = over.contains(&number);
+            if let (Some(events), Some(rest)) = (&entry.ring, self.rests.get_mut(&number)) {
+                let read = (&entry, &**events, head);
+                let read = rest.read(number, read, &mut self.code, &mut sampling.totals, is_complete);
+                if let Err(why) = read
+                    && !entry.has_ended
+                    && events.ring.id().is_ok()
+                {
+                    rest.errors += 1;
+                    // A pinned event that did not fit the PMU gets no samples until it is started again.
+                    let is_first = entry.sampling == active && rest.errors == 1;
+                    if is_first {
+                        _ = events.ring.enable();
+                    }
+                    if !is_first || events.ring.counts().is_err() {
+                        sampling.refuse(entry.thread, why.to_string());
+                    }
+                }
+                if !is_over && !entry.is_closed {
                     rings.push(Shared::clone(&events.ring));
                 }
             }
-            if over.contains(&number)
-                && let Some(mut registry) = threads::lock()
-            {
-                registry.entries.remove(&number);
+            if is_over {
+                self.rests.remove(&number);
+                if let Some(mut registry) = threads::lock() {
+                    registry.entries.remove(&number);
+                }
+                // The kernel lists a thread for a moment after it has ended, and a main thread as long as the process.
+                if !entry.is_closed {
+                    self.tasks.left_out.insert(entry.thread);
+                }
+                let is_refused = || sampling.refused.contains(&entry.thread);
+                sampling.too_short += u64::from(entry.ring.is_none() && !is_refused());
             }
         }
         rings
@@ -301,18 +331,21 @@ impl State {
 }
 
 impl Sampling {
-    /// Opens the thread's ring. `room` is the number of rings that may still be opened. The error is why there is no
-    /// ring; `None` if the thread has ended.
+    /// Opens the thread's ring. `room` is the number of descriptors that may still be opened. The error is why there is
+    /// no ring; `None` if the thread has ended.
     fn open(&mut self, thread: u32, room: &mut usize) -> Result<Events, Option<String>> {
         const NO_ROOM: &str = "samples take half of the process's file descriptors; raise `ulimit -n`";
-        if *room < self.totals.len() {
-            return Err(Some(NO_ROOM.into()));
-        }
         counter_access::check().map_err(|why| Some(why.into()))?;
         let why = |error: Error| (error.errno_name() != Some("ESRCH")).then(|| error.to_string());
+        // First, because a thread that has ended needs no room.
         let events = self.samplers.open(Some(thread)).map_err(why)?;
-        *room = room.saturating_sub(events.descriptors());
+        *room = room.checked_sub(events.descriptors()).ok_or_else(|| Some(NO_ROOM.into()))?;
         Ok(events)
+    }
+
+    fn refuse(&mut self, thread: u32, why: String) {
+        self.threads_without += u64::from(self.refused.insert(thread));
+        self.why_refused.get_or_insert(why);
     }
 }
 
@@ -326,7 +359,7 @@ fn start_ring(active: u8, number: Option<u64>, thread: u32, events: Events) {
         None => registry.entries.values_mut().find(|entry| (entry.sampling, entry.thread) == (active, thread)),
     };
     match entry {
-        Some(entry) if entry.ring.is_none() => {
+        Some(entry) if entry.ring.is_none() && !entry.has_ended => {
             if let Some(notes) = &entry.notes {
                 notes.set_ring(&events.ring, events.samples);
             }

@@ -14,7 +14,6 @@ use crate::snapshot::tree;
 pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
     let Some(state) = collector::lock() else { return Vec::new() };
     let indices: BTreeMap<u32, usize> = marks.zip(0..).collect();
-    let too_short = threads::lock().map(|registry| registry.too_short.clone()).unwrap_or_default();
     let mut all = Vec::new();
     for (sampling, number) in state.samplings.iter().zip(1_u8..) {
         let open = open(&state, number, sampling.totals.len());
@@ -35,10 +34,10 @@ pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
                 unattributed: open[n] + totals.unknown + totals.too_deep,
                 in_open_calls: open[n],
                 too_deep: totals.too_deep,
-                threads_without: sampling.refused.len() as u64,
+                threads_without: sampling.threads_without,
                 why_without: sampling.why_refused.clone(),
                 user_ns: sampling.user_ns(),
-                threads_too_short: too_short.get(&number).copied().unwrap_or(0),
+                threads_too_short: sampling.too_short,
                 modules: state.code.modules.known().to_vec(),
                 ..Samples::default()
             };

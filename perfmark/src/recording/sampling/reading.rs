@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicU64, fence};
 use std::{mem, ptr};
 
+use perfmark_rdpmc::Error;
 use perfmark_rdpmc::sample::{Body, Reader, Ring, Sample};
 
 use super::first_period::FirstPeriod;
@@ -32,6 +33,8 @@ pub(super) struct Rest {
     /// ended, so that later samples are not.
     may_be_in_older: bool,
     older_have_ended: bool,
+    /// How often an event could not be read, because it was in error state.
+    pub(super) errors: u32,
 }
 
 /// What is known of one of its events.
@@ -67,23 +70,28 @@ impl Rest {
             is_named: false,
             may_be_in_older: false,
             older_have_ended: false,
+            errors: 0,
         }
     }
 
     /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more
-    /// samples than count. The kernel counts them for each event since Linux 6.0. Before, records report them for the
-    /// ring, and they are added to the first event, unless all events are in their first periods.
-    fn add_lost(&mut self, ring: &Ring, totals: &mut [Totals], in_first_period: &[bool]) {
-        let Ok(counts) = ring.counts() else { return };
-        let counted = counts.iter().map(|count| count.lost).collect::<Option<Vec<u64>>>();
+    /// samples than count. The kernel counts them for each event since Linux 6.0. Before, and if an event cannot be
+    /// read, which is the error, records report them for the ring, and they are added to the first event, unless all
+    /// events are in their first periods.
+    fn add_lost(&mut self, ring: &Ring, totals: &mut [Totals], in_first_period: &[bool]) -> Result<(), Error> {
+        let counts = ring.counts();
+        let counted = counts.iter().flatten().map(|count| count.lost).collect::<Option<Vec<u64>>>();
+        let counted = counted.filter(|_| counts.is_ok());
         let of_ring = [!in_first_period.contains(&false)];
         let in_first_period = if counted.is_some() { in_first_period } else { &of_ring };
-        let lost = counted.unwrap_or_else(|| vec![self.recorded_lost]);
+        let of_others: u64 = self.events.iter().skip(1).map(|event| event.known_lost).sum();
+        let lost = counted.unwrap_or_else(|| vec![self.recorded_lost.saturating_sub(of_others)]);
         for (((event, totals), lost), first) in self.events.iter_mut().zip(totals).zip(lost).zip(in_first_period) {
             let new = lost.saturating_sub(event.known_lost);
             event.known_lost += new;
             totals.lost += if *first { 0 } else { new };
         }
+        counts.map(drop)
     }
 
     /// Finds out what must be known before the ring's head is: in which calls samples may be, for how long the events
@@ -108,7 +116,8 @@ impl Rest {
     }
 
     /// Reads the thread's ring up to its head, and the notes. `is_complete` asks the kernel for losses that no record
-    /// says yet, because the ring has been full since, and whether the thread has open calls.
+    /// says yet, because the ring has been full since, and whether the thread has open calls. The error is why an event
+    /// could not be read.
     pub(super) fn read(
         &mut self,
         number: u64,
@@ -116,7 +125,7 @@ impl Rest {
         code: &mut Code,
         totals: &mut [Totals],
         is_complete: bool,
-    ) {
+    ) -> Result<(), Error> {
         let recorded_lost = self.recorded_lost;
         let in_first_period: Vec<bool> = self.events.iter().map(OfEvent::is_in_first_period).collect();
         // The head was read before: the notes about all samples before it are now written, except about those of the
@@ -151,15 +160,15 @@ impl Rest {
             unsafe { self.add(node, totals) };
         }
         let in_any = in_first_period.contains(&true);
-        if is_complete || entry.has_ended || in_any || self.recorded_lost > recorded_lost {
-            self.add_lost(&events.ring, totals, &in_first_period);
-        }
+        let may_be_lost = is_complete || entry.has_ended || in_any || self.recorded_lost > recorded_lost;
+        let added = if may_be_lost { self.add_lost(&events.ring, totals, &in_first_period) } else { Ok(()) };
         // Not before: if the thread calls its first mark meanwhile, its samples until then may be in them.
         if self.older_have_ended
             && let Some(mut registry) = threads::lock()
         {
             registry.entries.get_mut(&number).into_iter().for_each(|entry| entry.has_older_calls = false);
         }
+        added
     }
 
     /// Reads the records that begin before the position `end`.

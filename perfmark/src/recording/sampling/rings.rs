@@ -8,6 +8,7 @@ use perfmark_rdpmc::{Attr, Error, Event, Hardware, Software, Target};
 
 use super::first_period::FirstPeriod;
 use super::unwind::REGISTERS;
+use crate::platform::usage::page_bytes;
 use crate::recording::random;
 use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 
@@ -52,40 +53,41 @@ pub(super) struct Samplers {
     random: Cell<u64>,
 }
 
-/// The most pages of a ring, which are 128 KiB, and those with which a ring of an unknown rate begins.
-const MOST_PAGES: usize = 32;
-const USUAL_PAGES: usize = 16;
+/// The bytes of the largest ring, unless [`FEWEST`] samples take more.
+const MOST: u64 = 128 << 10;
+/// Those of the smallest ring of events whose rate is known.
+const LEAST: u64 = 8 << 10;
+/// Those of a ring of events whose rate is unknown.
+const USUAL: u64 = 64 << 10;
 /// How often a second a ring must be read before it is full, and how many samples it has room for at least.
 const READ: u64 = 20;
 const FEWEST: u64 = 5;
+/// The remedy if there is no memory for the smallest ring.
+const FEWER_THREADS: &str = "start fewer threads";
 /// Bytes of a sample besides its stack.
 const HEADER: u64 = 96;
-const PAGE: u64 = 4096;
 
 impl Samplers {
     /// Opens the events once on the calling thread, to see whether it is possible.
-    pub(super) fn new(settings: &SampleSettings) -> Result<Self, Error> {
+    pub(super) fn new(settings: &SampleSettings) -> Result<Self, String> {
         let has_several = settings.events.len() > 1;
         let with_period = |event: &SampledEvent| {
             let sampler = usable(event, settings, has_several);
+            // Without a name, it may be a clock.
+            SampledEvent { event: Some(sampler.event().clone()), rate: event.rate }.check()?;
             let period = match event.rate {
                 Rate::Period(period) => Some(period),
                 Rate::Frequency(rate) => sampler.event().is_time().then(|| 1_000_000_000 / rate.max(1)),
             };
-            (sampler, period)
+            Ok((sampler, period))
         };
-        let events = settings.events.iter().map(with_period).collect();
-        let least_pages = pages(FEWEST, settings.stacks);
-        let pages = settings.events.iter().map(|event| match event.rate {
-            Rate::Frequency(rate) => pages(rate / READ, settings.stacks).clamp(2, MOST_PAGES),
-            Rate::Period(_) => USUAL_PAGES,
-        });
-        let pages = pages.max().unwrap_or(1).max(least_pages);
+        let events = settings.events.iter().map(with_period).collect::<Result<_, String>>()?;
+        let [pages, least_pages] = pages(settings, page_bytes());
         // A header and an address, or a call chain's length, and the stack.
         let least_bytes = 16 + settings.stacks.bytes() as usize;
         let random = Cell::new(random::seed(1));
         let mut samplers = Self { events, pages, least_pages, least_bytes, random };
-        samplers.open(None)?;
+        samplers.open(None).map_err(|error| error.to_string())?;
         Ok(samplers)
     }
 
@@ -107,7 +109,7 @@ impl Samplers {
     }
 
     fn open_with(&self, pages: usize, thread: Option<u32>) -> Result<Events, Error> {
-        let bytes = u32::try_from(pages as u64 * PAGE / 2).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(pages as u64 * page_bytes() / 2).unwrap_or(u32::MAX);
         let first_period = |(sampler, period): &(Sampler, Option<u64>)| self.first_period(sampler, (*period)?);
         let first_periods: Vec<_> = self.events.iter().map(first_period).collect();
         let settings = |at: usize| {
@@ -119,7 +121,8 @@ impl Samplers {
                 None => sampler,
             }
         };
-        let mut ring = settings(0).open()?;
+        let need_less = if pages > 1 { "sample fewer bytes of the stack" } else { FEWER_THREADS };
+        let mut ring = settings(0).open_with(need_less)?;
         for at in 1..self.events.len() {
             ring.add(&settings(at))?;
         }
@@ -139,7 +142,7 @@ impl Samplers {
 
 /// Opens an event once on the calling thread, to see whether it is possible.
 pub(super) fn try_open(event: &SampledEvent, settings: &SampleSettings) -> Result<(), Error> {
-    usable(event, settings, false).pages(1).open().map(drop)
+    usable(event, settings, false).pages(1).open_with(FEWER_THREADS).map(drop)
 }
 
 /// The event, or without one the best that can be sampled.
@@ -168,8 +171,33 @@ fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) ->
     if is_usable { cycles } else { sampler(Attr::new(Software::CpuClock)) }
 }
 
-/// Pages with room for so many samples.
-fn pages(samples: u64, stacks: Stacks) -> usize {
-    let bytes = samples.saturating_mul(u64::from(stacks.bytes()) + HEADER);
-    usize::try_from(bytes.div_ceil(PAGE)).unwrap_or(MOST_PAGES).clamp(1, 128).next_power_of_two()
+/// The pages of a ring, and the fewest that it may have, if pages have that many bytes.
+fn pages(settings: &SampleSettings, page: u64) -> [usize; 2] {
+    let room_for = |samples: u64| samples.saturating_mul(u64::from(settings.stacks.bytes()) + HEADER);
+    let bytes = settings.events.iter().map(|event| match event.rate {
+        Rate::Frequency(rate) => room_for(rate / READ).clamp(LEAST, MOST),
+        Rate::Period(_) => USUAL,
+    });
+    let least = room_for(FEWEST);
+    [bytes.max().unwrap_or(0).max(least), least]
+        .map(|bytes| usize::try_from(bytes.div_ceil(page)).unwrap_or(1).next_power_of_two())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::sampling::parse;
+
+    #[test]
+    fn rings_are_not_larger_than_needed_where_pages_are_large() {
+        for (text, small, large) in [
+            ("99", [2, 1], [1, 1]),
+            ("4000", [32, 1], [2, 1]),
+            ("cycles:1000003", [16, 1], [1, 1]),
+            ("99,stack=65520", [128, 128], [8, 8]),
+        ] {
+            let settings = parse(text).expect("valid");
+            assert_eq!([4 << 10, 64 << 10].map(|page| pages(&settings, page)), [small, large], "{text}");
+        }
+    }
 }

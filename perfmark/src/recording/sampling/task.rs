@@ -61,13 +61,19 @@ impl Tasks {
         self.count == 0
     }
 
-    /// Threads that are not known yet.
-    pub(super) fn new_threads(&mut self, known: &BTreeSet<u32>, was_ready: bool) -> Vec<u32> {
+    /// Threads that are not known yet. `has_ended` is whether a thread may have ended since the last time.
+    /// Removes those that have left from `refused`.
+    pub(super) fn new_threads(
+        &mut self,
+        known: impl Fn() -> BTreeSet<u32>,
+        has_ended: bool,
+        refused: &mut BTreeSet<u32>,
+    ) -> Vec<u32> {
         /// A thread may have ended when another one began, which the count does not show.
         const ROUNDS: u32 = 8;
         let now = count();
         self.round = (self.round + 1) % ROUNDS;
-        if mem::replace(&mut self.count, now) == now && !was_ready && self.round != 0 {
+        if mem::replace(&mut self.count, now) == now && !has_ended && self.round != 0 {
             return Vec::new();
         }
         let all = match all() {
@@ -84,6 +90,9 @@ impl Tasks {
             }
         };
         self.left_out.retain(|thread| all.contains(thread));
+        // Threads that are not listed now are known, unless they have left.
+        let known = known();
+        refused.retain(|thread| all.contains(thread) || known.contains(thread));
         let mut fresh = Vec::new();
         for thread in all {
             if !known.contains(&thread) && !self.left_out.contains(&thread) {

@@ -2,9 +2,12 @@
 //!
 //! The lock is held for short: a thread's first marked call and its end wait for nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::{Arc as Shared, Mutex, MutexGuard};
+use std::time::Duration;
+
+use perfmark_rdpmc::sample;
 
 use super::notes::SampledThread;
 use super::rings::Events;
@@ -26,12 +29,11 @@ pub(super) struct Registry {
     next: u64,
     /// Wakes the collector, if there is one.
     wake: Option<Shared<WakePipe>>,
-    /// The number of threads that ended before they had a ring, by the number of the sampling.
-    pub(super) too_short: BTreeMap<u8, u64>,
 }
 
 /// A thread that is sampled, or will be.
 #[derive(Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they do not depend on each other")]
 pub(super) struct Entry {
     /// The number of the sampling.
     pub(super) sampling: u8,
@@ -47,6 +49,8 @@ pub(super) struct Entry {
     pub(super) is_refused: bool,
     /// Whether it calls no more marks, or has left.
     pub(super) has_ended: bool,
+    /// Whether the program closed the descriptor of its ring. The ring still gets samples, and cannot be waited for.
+    pub(super) is_closed: bool,
 }
 
 /// `None` if there is no memory that a fork wipes.
@@ -54,20 +58,19 @@ pub(super) fn lock() -> Option<MutexGuard<'static, Registry>> {
     THREADS.lock().ok()
 }
 
+/// The threads with an entry in this sampling.
+pub(super) fn of_sampling(sampling: u8) -> BTreeSet<u32> {
+    let of = |registry: MutexGuard<'_, Registry>| {
+        let entries = registry.entries.values().filter(|entry| entry.sampling == sampling);
+        entries.map(|entry| entry.thread).collect()
+    };
+    lock().map(of).unwrap_or_default()
+}
+
 impl Registry {
     pub(super) fn add(&mut self, entry: Entry) {
         self.entries.insert(self.next, entry);
         self.next += 1;
-    }
-
-    /// Removes a thread that calls marks and has ended without a ring.
-    pub(super) fn remove_unsampled(&mut self, number: u64) {
-        if let Some(entry) = self.entries.remove(&number)
-            && self.active == entry.sampling
-            && !entry.is_refused
-        {
-            *self.too_short.entry(entry.sampling).or_default() += 1;
-        }
     }
 }
 
@@ -103,27 +106,41 @@ impl Entry {
         self.has_ended || self.ring.as_ref().is_some_and(|events| events.ring.has_ended())
     }
 
-    /// Whether the kernel has the thread no more, and another one may have its number. A thread that calls no more
-    /// marks still is there for a moment.
+    /// Finds out whether it has ended, and whether the program closed its ring's descriptor.
+    pub(super) fn update(&mut self) {
+        let Some(events) = &self.ring else { return };
+        let polled = sample::wait(&[&events.ring], Some(Duration::ZERO));
+        self.is_closed = polled.is_err() && events.ring.id().is_err();
+        self.has_ended |= polled.iter().flatten().any(|ready| ready.has_ended);
+        // No end would be reported. If the thread goes on, it gets another ring.
+        self.has_ended |= self.is_closed && self.notes.is_none();
+    }
+
+    /// Whether it gets no more samples. A thread that calls no more marks may still get some.
     pub(super) fn has_left(&self) -> bool {
         let is_there = |events: &Shared<Events>| !events.ring.has_ended() && events.ring.counts().is_ok();
         self.has_ended && !self.ring.as_ref().is_some_and(is_there)
     }
 }
 
-/// Ends what the calling thread, which ends, has in a sampling. Returns whether its ring remains to be read, and no
-/// collector will do it.
-pub(crate) fn detach(notes: &Arc<SampledThread>, cells: &Arc<ThreadCells>) -> bool {
-    let Some(mut registry) = lock() else { return false };
+/// Ends what the calling thread, which ends, has in a sampling. Returns the number of its entry if its ring remains to
+/// be read, and no collector will do it.
+pub(crate) fn detach(notes: &Arc<SampledThread>, cells: &Arc<ThreadCells>) -> Option<u64> {
+    let mut registry = lock()?;
+    let active = registry.active;
     let is_this = |(_, entry): &(&u64, &mut Entry)| entry.notes.as_ref().is_some_and(|known| Arc::ptr_eq(known, notes));
-    let Some((&number, entry)) = registry.entries.iter_mut().find(is_this) else { return false };
+    let (&number, entry) = registry.entries.iter_mut().find(is_this)?;
+    entry.has_ended = true;
     if notes.is_unused() {
-        registry.remove_unsampled(number);
-        return false;
+        // Another thread may use the notes.
+        entry.notes = None;
+        if entry.sampling != active {
+            registry.entries.remove(&number);
+        }
+        return None;
     }
     notes.keep(cells);
-    entry.has_ended = true;
-    registry.active == 0
+    (active == 0).then_some(number)
 }
 
 /// Whether a call of a mark is open on the thread with this number.

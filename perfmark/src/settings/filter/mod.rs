@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 #[cfg(feature = "record")]
 use self::pattern::matches;
-use super::event_list::split;
+use super::event_list::split_directives;
 #[cfg(feature = "record")]
 use super::event_spec::{EventError, EventSpec, did_you_mean};
 #[cfg(feature = "record")]
@@ -132,7 +132,7 @@ impl FromStr for Filter {
         if text.len() > LONGEST {
             return Err(FilterError(format!("the filter has {} bytes; the limit is {LONGEST}", text.len())));
         }
-        let directives = split(text).into_iter().map(str::trim).filter(|directive| !directive.is_empty());
+        let directives = split_directives(text).into_iter().map(str::trim).filter(|directive| !directive.is_empty());
         Ok(Self { directives: directives.map(Directive::parse).collect::<Result<_, _>>()? })
     }
 }
@@ -438,7 +438,7 @@ mod tests {
             .fence("e");
         assert_eq!(built.to_string(), "a=on,a::b=off,c=every:1,d=time+cycles,e=fence");
         assert_eq!(built.to_string().parse(), Ok(built));
-        let odd = Filter::default().on("f::a, b").off("a=b").every("S<", 2).off("c");
+        let odd = Filter::default().on("f::a, b").on("c/d").off("a=b").every("S<", 2).off("c");
         assert_eq!(odd.to_string().parse(), Ok(odd));
         let of_all = Filter::default().every("", 5).off("");
         assert_eq!(of_all.to_string(), "*=every:5,off");
@@ -469,7 +469,7 @@ mod tests {
             ("a=on+off", "repeats or contradicts"),
             ("a=time+time", "repeats or contradicts"),
             ("a=fence+fence", "repeats or contradicts"),
-            ("a b", "a pattern cannot contain a space; separate directives by commas"),
+            ("a b", r"a pattern cannot contain a space; separate directives by commas, or write `\u{20}` in a name"),
         ] {
             let why = text.parse::<Filter>().expect_err(text).to_string();
             assert!(why.contains(part), "{text}: {why}");

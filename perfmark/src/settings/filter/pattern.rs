@@ -9,7 +9,9 @@ pub(super) fn read(written: &str) -> Result<String, String> {
     let is_odd = |c: char| c.is_whitespace() && !written.contains('<') || c.is_control();
     if let Some(c) = written.chars().find(|&c| is_odd(c)) {
         let character = if c == ' ' { "a space".to_owned() } else { format!("{c:?}") };
-        return Err(format!("a pattern cannot contain {character}; separate directives by commas"));
+        let escaped = c.escape_unicode();
+        let why = format!("a pattern cannot contain {character}; separate directives by commas, or");
+        return Err(format!("{why} write `{escaped}` in a name"));
     }
     if !is_balanced(written) {
         return Err("`<` has no matching `>`".into());
@@ -35,7 +37,7 @@ pub(super) fn written(pattern: &str) -> String {
     let mut written = String::new();
     for (at, c) in pattern.char_indices() {
         let is_outside = outside.next_if_eq(&at).is_some() || !is_balanced;
-        let is_of_the_language = matches!(c, ',' | '=' | '/') || c.is_whitespace();
+        let is_of_the_language = matches!(c, ',' | '=') || c.is_whitespace();
         if is_of_the_language && is_outside || c == '<' && !is_balanced || c == '\\' || c.is_control() {
             written.extend(c.escape_unicode());
         } else {

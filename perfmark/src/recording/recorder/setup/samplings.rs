@@ -67,8 +67,8 @@ impl Samplings {
     /// Ends what the thread has in its samplings.
     pub(crate) fn detach(&self, cells: &Arc<ThreadCells>) {
         for (_, sampled) in &self.sampled {
-            if sampling::detach(sampled, cells) {
-                sampling::collect();
+            if let Some(number) = sampling::detach(sampled, cells) {
+                sampling::collect(number..=number);
             }
         }
     }
