@@ -25,9 +25,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// The exit status of an error before a command could give its answer; the same as for a wrong argument.
-const TROUBLE: u8 = 2;
-
 #[derive(Debug, Parser)]
 #[command(name = "perfmark", version, max_term_width = 100)]
 /// Shows, merges and compares reports of functions measured by #[perfmark], and lists what this machine can count.
@@ -69,6 +66,6 @@ pub fn main(program: &str, arguments: impl IntoIterator<Item = OsString>) -> Exi
     };
     done.unwrap_or_else(|why| {
         output::say(&why);
-        TROUBLE.into()
+        output::TROUBLE.into()
     })
 }

@@ -9,6 +9,9 @@ use terminal_size::{Width, terminal_size_of};
 
 use crate::file;
 
+/// The exit status of an error before a command could give its answer; the same as for a wrong argument.
+pub(crate) const TROUBLE: u8 = 2;
+
 /// The variable's value. As in programs with perfmark, an empty one is not set.
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())

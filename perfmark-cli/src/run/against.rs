@@ -10,10 +10,8 @@ use std::process::{Command, ExitCode, Stdio};
 use super::once::{Ended, run_once};
 use super::program::OWN_TROUBLE;
 use crate::diff::Side;
-use crate::output::say;
+use crate::output::{TROUBLE, say};
 
-/// As of any command.
-const WRONG_ARGUMENT: u8 = 2;
 const NAMES: [&str; 2] = ["base", "head"];
 
 /// Runs each of the programs, base and head, that many times, and checks the reports of the first pair. Their stdin is
@@ -45,7 +43,7 @@ pub(super) fn run_pairs(
             sides[side].runs.push(run);
         }
         if pair == 0 {
-            check(&sides).map_err(|why| (why, WRONG_ARGUMENT))?;
+            check(&sides).map_err(|why| (why, TROUBLE))?;
         }
     }
     for (side, program) in sides.iter_mut().zip(programs) {
