@@ -145,6 +145,28 @@ fn dense_marks_are_measured_in_part_and_rare_ones_completely() {
     assert_eq!((exact.values[0].measured, exact.values[0].extrapolated), (1_000, false));
 }
 
+#[perfmark(time, name = "long")]
+fn long(n: u64) -> u64 {
+    (0..n).fold(n, |sum, n| std::hint::black_box(sum ^ n))
+}
+
+#[test]
+fn calls_before_a_budget_was_set_do_not_count_within_it() {
+    if passed_in_own_process() {
+        return;
+    }
+    set_filter(&Filter::default().every("budget::long", 1_000)).expect("there are slots");
+    (0..1_000_000).for_each(|_| _ = long(0));
+    set_filter(&Filter::default()).expect("there are slots");
+    let before = snapshot();
+    let within = Within::percent(50.0);
+    // Measuring such a call takes far less than half of its time.
+    (0..4_000).for_each(|_| _ = long(20_000));
+    let during = snapshot().since(&before);
+    drop(within);
+    assert_eq!((mark(&during, "long").calls, mark(&during, "long").skipped), (4_000, 0));
+}
+
 #[perfmark(time, every = 7, name = "own every")]
 fn own_every() {}
 

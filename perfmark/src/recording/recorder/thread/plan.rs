@@ -10,7 +10,7 @@ use super::call_token::Token;
 use super::event_set::EventSet;
 use super::stack::{FRAME_EVENTS, FrameRef};
 use super::state::{HeldRecorder, Recorder};
-use super::thinning::{Member, UNKNOWN_NS};
+use super::thinning::Member;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Node, Overhead, Span};
 use crate::recording::mark::mark_settings::Variant;
 use crate::recording::sampling::Watch;
@@ -292,9 +292,6 @@ impl Plan {
     /// Publishes the probe overhead of the event set in the mark's cells.
     pub(crate) fn publish_overhead(&self) {
         let measured = self.set().measured_overhead.borrow();
-        if let Some(member) = self.member() {
-            member.cost_ns.set(measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.call_ns));
-        }
         for (event, cells) in self.set().events().zip(&self.cells.events) {
             let in_call = self.set().overhead.in_leaf[event.n].get();
             cells.overhead.set(match &*measured {

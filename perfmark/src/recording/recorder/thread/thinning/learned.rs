@@ -10,6 +10,7 @@ use std::cell::Cell;
 use super::bursts::Bursts;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::thread::event_set::{EventSet, SetEvent};
+use crate::recording::recorder::thread::overhead::ProbeOverhead;
 
 /// Shorter bursts teach nothing: what is left of the work for a burst would count.
 const SHORTEST: f64 = 128.0;
@@ -148,6 +149,15 @@ impl Learned {
             #[expect(clippy::cast_possible_truncation, reason = "saturates")]
             added.set(more as i32);
         }
+    }
+
+    /// How many times longer a measured call takes than in the loops of calibration; `None` if the thread has not
+    /// learned that. At least 1, because what bursts take besides is not known.
+    pub(crate) fn factor(&self, calibrated: &ProbeOverhead<u64>) -> Option<f64> {
+        let mut known = (0..EVENT_SLOTS).filter(|&n| self.sums[n].get()[1] >= FEWEST);
+        let n = known.find(|&n| calibrated.total[n] > 0)?;
+        let more = f64::from(self.added[n].get()) / calibrated.total[n] as f64;
+        Some(1.0 + more.max(0.0))
     }
 
     /// Adds it to the overhead of calls with this event set, whose marks are thinned: to that of leaf calls and of

@@ -46,10 +46,11 @@ const RARE_IN_ALL: f64 = 16.0;
 const RARE_IN_MEASURED: f64 = 4.0;
 
 /// What measuring a call takes in nanoseconds, for a probe that could not be calibrated.
-pub(crate) const UNKNOWN_NS: f64 = 100.0;
+const UNKNOWN_NS: f64 = 100.0;
 
-/// How many times longer a measured call takes than in the loops of calibration, where caches hold all that it needs.
-const UNCACHED: f64 = 4.0;
+/// How many times longer a measured call is taken to last than in the loops of calibration, where caches hold all that
+/// it needs, until the thread has learned what it costs.
+const UNLEARNED: f64 = 4.0;
 
 /// A thread's marks that may be thinned.
 #[derive(Debug, Default)]
@@ -94,7 +95,7 @@ pub(crate) struct Member {
     /// The number of calls before that, in which earlier calls count less.
     load: Cell<f64>,
     /// What measuring a call takes in nanoseconds.
-    pub(crate) cost_ns: Cell<f64>,
+    cost_ns: Cell<f64>,
 }
 
 impl Thinning {
@@ -121,6 +122,7 @@ impl Thinning {
         // Time in which no mark was within a budget is not to be compared with one.
         if every == 0 && members.iter().all(|member| member.every.get() > 0) {
             self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
+            self.time.set(0.0);
         }
         let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
             members.push(Box::new(Member::new(mark, slot, every, count)));
@@ -172,7 +174,9 @@ impl Thinning {
     pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
+        self.learned.adapt();
         for member in members.iter() {
+            member.note_cost(&self.learned);
             let calls = member.calls();
             let new = calls.wrapping_sub(member.seen.replace(calls));
             member.load.set(member.load.get() / 2.0 + new as f64);
@@ -193,7 +197,6 @@ impl Thinning {
         let rare = rare_load(&loads, all, every);
         with_every().for_each(|member| member.is_rare.set(may_be_rare(member) && member.load.get() < rare));
         self.note_range(&members);
-        self.learned.adapt();
         let mut applied_to: *const EventSet = ptr::null();
         for member in members.iter() {
             for plan in member.plans().filter(|plan| plan.is_thinned()) {
@@ -235,7 +238,7 @@ impl Thinning {
         members().for_each(|member| member.is_rare.set(count > 0.0 && is_small(member)));
         let wanted = if count > 0.0 { demand / (count * level) } else { 1.0 };
         self.every.set(next_every(self.every.get(), wanted));
-        let most = members().map(|member| member.cost_ns.get() * UNCACHED).fold(1.0, f64::max);
+        let most = members().map(|member| member.cost_ns.get()).fold(1.0, f64::max);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
         let in_interval = (share * INTERVAL_NS / most) as u32;
         in_interval
@@ -255,14 +258,17 @@ impl Member {
             recorded: Cell::new(0),
             seen: Cell::new(0),
             load: Cell::new(0.0),
-            cost_ns: Cell::new(UNKNOWN_NS),
+            cost_ns: Cell::new(UNKNOWN_NS * UNLEARNED),
         }
     }
 
     /// The mark has another slot, because it has other settings.
     fn change(&self, slot: u32, every: u32, count: &AtomicI64) {
         self.slot.set(slot);
-        self.every.set(every);
+        // Calls without a budget are not to be compared with one.
+        if (self.every.replace(every) == 0) != (every == 0) {
+            self.load.set(0.0);
+        }
         self.count.set(count);
         self.is_rare.set(false);
         self.plans.borrow_mut().clear();
@@ -292,6 +298,15 @@ impl Member {
         self.seen.set(self.seen.get() + plan.cells.skipped.load(Relaxed));
     }
 
+    /// Notes what measuring a call takes, as calibration measured it and the thread learned it.
+    fn note_cost(&self, learned: &Learned) {
+        let Some(set) = self.plans().last().map(Plan::set) else { return };
+        let measured = set.measured_overhead.borrow();
+        let in_calibration = measured.as_ref().map_or(UNKNOWN_NS, |measured| measured.call_ns);
+        let factor = measured.as_ref().and_then(|measured| learned.factor(&measured.probe));
+        self.cost_ns.set(in_calibration * factor.unwrap_or(UNLEARNED));
+    }
+
     /// The number of its calls so far.
     fn calls(&self) -> u64 {
         let skipped = self.plans().map(|plan| plan.cells.skipped.load(Relaxed));
@@ -302,7 +317,7 @@ impl Member {
 
     /// What measuring all calls takes in nanoseconds.
     fn demand(&self) -> f64 {
-        self.load.get() * self.cost_ns.get() * UNCACHED
+        self.load.get() * self.cost_ns.get()
     }
 }
 
