@@ -10,7 +10,9 @@ use crate::recording::cells::add;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
     FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, UNRECORDED,
-    call_token::SKIPPED, has_frame, thinning::bursts::Bursts,
+    call_token::SKIPPED,
+    has_frame,
+    thinning::{Thinning, bursts::Bursts},
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst, restart_bursts};
@@ -190,10 +192,7 @@ pub(crate) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call of a rare mark, and adapt".into());
     let before = Moment::new(&recorder);
-    if let Some((thinning, _)) = recorder.thinning() {
-        thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
-    }
-    restart_bursts(&recorder);
+    adapt_and_restart(&recorder, |_| true);
     exclude_work(before.as_ref(), &recorder, false);
     plan.begin_measured(recorder)
 }
@@ -236,15 +235,24 @@ fn change_burst(recorder: &HeldRecorder) {
     let begins = if bursts.is_burst() {
         recorder.change_gap(Bursts::end);
         false
+    } else if recorder.change_gap(Bursts::prolong_gap) {
+        adapt_and_restart(recorder, Thinning::is_time_in_gap);
+        false
     } else {
-        !recorder.change_gap(Bursts::prolong_gap)
-    };
-    if begins {
         bursts.begin(&recorder.random);
-    }
+        true
+    };
     exclude_work(before.as_ref(), recorder, begins);
     if begins {
         enter_burst(recorder);
+    }
+}
+
+/// Lets bursts be as frequent as they should from now on, if it is time.
+fn adapt_and_restart(recorder: &HeldRecorder, is_time: impl Fn(&Thinning) -> bool) {
+    if let Some((thinning, _)) = recorder.thinning().filter(|(thinning, _)| is_time(thinning)) {
+        thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
+        restart_bursts(recorder);
     }
 }
 

@@ -19,6 +19,9 @@ const LONGEST_AFTER: u64 = 4_096;
 const WARM_UP: u32 = 4;
 /// The most of these calls.
 const LONGEST_WARM_UP: u32 = 512;
+/// A gap is in parts, which end when the thread's calls are a multiple of so many: at times that do not depend on where
+/// bursts are. Between two parts, the thread may adapt.
+const PART: u64 = 1 << 16;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
 const SHORTEST_INSIDE: u32 = 16;
 /// A multiple of the golden ratio. Multiples of it are spread evenly (H. Weyl, 1916).
@@ -45,6 +48,8 @@ pub(crate) struct Bursts {
     before: Cell<u64>,
     /// The number of calls in the current block after its burst.
     rest: Cell<u64>,
+    /// The number of calls in the gap after the part in progress.
+    later: Cell<u64>,
     /// The number of the burst in progress in which all thinned marks take part; 0 in others, and in gaps.
     complete: Cell<u64>,
     /// The number of bursts so far.
@@ -92,7 +97,7 @@ impl Bursts {
         let (left, goes_on) = if self.is_burst.get() {
             (&self.after, self.is_over.get() && self.before.get() > 0 && is_inside())
         } else {
-            (&self.warm_up, true)
+            (&self.warm_up, self.later.get() == 0)
         };
         let is_beside = goes_on && left.get() > 0;
         if is_beside {
@@ -150,6 +155,7 @@ impl Bursts {
         self.rarest.set(rarest);
         if restarts {
             self.gap.end();
+            self.later.set(0);
             self.left.set(0);
             self.rest.set(0);
             self.complete.set(0);
@@ -173,11 +179,18 @@ impl Bursts {
         self.is_burst.get()
     }
 
-    /// Lets the gap go on for as many calls as were skipped beside it. Returns whether there are any.
+    /// Begins the next part of the gap, which goes on for as many calls as were skipped beside it. Returns whether
+    /// there is one.
     pub(crate) fn prolong_gap(&self) -> bool {
-        let calls = self.gap.end();
-        self.gap.begin(calls);
+        let calls = self.gap.end() + self.later.get();
+        self.begin_gap(calls);
         calls > 0
+    }
+
+    fn begin_gap(&self, calls: u64) {
+        let part = calls.min(PART - self.calls() % PART);
+        self.gap.begin(part);
+        self.later.set(calls - part);
     }
 
     /// Lets what is measured belong to the gap, after all calls of the burst were counted.
@@ -192,7 +205,7 @@ impl Bursts {
         let before = self.before.get();
         let warm_up = before.min((self.length.get() / WARM_UP).min(LONGEST_WARM_UP).into());
         self.warm_up.set(warm_up);
-        self.gap.begin(before - warm_up);
+        self.begin_gap(before - warm_up);
     }
 
     /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
@@ -275,7 +288,7 @@ mod tests {
                     bursts.choose_next(false, random);
                 }
                 bursts.end();
-            } else {
+            } else if !bursts.prolong_gap() {
                 bursts.begin(random);
             }
         }
@@ -327,6 +340,33 @@ mod tests {
         assert!(gap.skips_beside() && gap.skips() && gap.skips() && !gap.skips());
         assert!(bursts.prolong_gap() && gap.skips() && !gap.skips_beside() && !bursts.prolong_gap());
         assert_eq!(bursts.skipped(), 4);
+    }
+
+    #[test]
+    fn parts_of_gaps_end_at_the_same_calls_wherever_bursts_are() {
+        let (bursts, random) = (Bursts::default(), Cell::new(7));
+        bursts.set_every(1 << 20, 1 << 20, true);
+        let (mut begun, mut parts) = (0, 0);
+        while begun < 3 {
+            let skipped = (0..=PART).take_while(|_| bursts.gap.skips()).count() as u64;
+            assert!(skipped <= PART, "{skipped}");
+            if bursts.is_burst() {
+                bursts.choose_next(false, &random);
+                bursts.end();
+            } else if bursts.take_beside(|| false) {
+                bursts.count_measured();
+            } else if bursts.prolong_gap() {
+                assert_eq!(bursts.calls() % PART, 0);
+                parts += 1;
+            } else {
+                bursts.begin(&random);
+                while bursts.count() {
+                    bursts.count_measured();
+                }
+                begun += 1;
+            }
+        }
+        assert!(parts > 3, "{parts}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Which marks a thread thins: measures in [bursts] only, and how often these occur.
 //!
 //! Of a mark with `every = N`, the mark sets how often. Within a budget, the thread chooses: after some measured calls,
-//! it compares what measuring took with its CPU time since the last adaptation. Marks that are called rarely are not
-//! thinned.
+//! it compares what measuring took with its CPU time since the last adaptation; also in long gaps, because there may be
+//! fewer calls from now on. Marks that are called rarely are not thinned.
 #![allow(unsafe_code, reason = "members refer to plans by pointers")]
 
 pub(crate) mod gap;
@@ -167,6 +167,13 @@ impl Thinning {
         bursts.measured() >= self.next_adaptation.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN
     }
 
+    /// The same between two parts of a gap. Only budgets depend on the load.
+    pub(crate) fn is_time_in_gap(&self) -> bool {
+        let elapsed = || thread_cpu_ns().map_or(0.0, |now| now.saturating_sub(self.seen_ns.get()) as f64);
+        // After recording has ended, no system call is allowed.
+        self.time.get() > 0.0 && !is_off() && elapsed() >= INTERVAL_NS
+    }
+
     /// Chooses anew which marks are thinned, and how often bursts occur. Calls `changed` with the slot of each mark
     /// that needs another plan from its next call on.
     #[cold]
@@ -218,7 +225,10 @@ impl Thinning {
     fn adapt_to_budget(&self, members: &[Box<Member>]) -> u32 {
         let members = || members.iter().filter(|member| member.every.get() == 0);
         let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
-        let Some(share) = budgets.reduce(f64::min) else { return 0 };
+        let Some(share) = budgets.reduce(f64::min) else {
+            self.time.set(0.0);
+            return 0;
+        };
         // After recording has ended, no system call is allowed.
         let Some(now) = (if is_off() { None } else { thread_cpu_ns() }) else { return 0 };
         let elapsed = now.saturating_sub(self.seen_ns.get());
