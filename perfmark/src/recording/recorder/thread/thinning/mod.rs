@@ -247,7 +247,7 @@ impl Thinning {
         // If all are measured, they stay in bursts, which follow each other: their ends are the times of adaptations.
         members().for_each(|member| member.is_rare.set(count > 0.0 && is_small(member)));
         let wanted = if count > 0.0 { demand / (count * level) } else { 1.0 };
-        self.every.set(next_every(self.every.get(), wanted));
+        self.every.set(every_for(wanted));
         let most = members().map(|member| member.cost_ns.get()).fold(1.0, f64::max);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
         let in_interval = (share * INTERVAL_NS / most) as u32;
@@ -364,14 +364,13 @@ fn rare_load(loads: &(impl Iterator<Item = f64> + Clone), all: f64, every: u32) 
     most
 }
 
-/// Of how many calls one is measured next, if it was one in `every` until now, and one in `wanted` would be right. It
-/// rises at once, and falls by one step.
-fn next_every(every: u32, wanted: f64) -> u32 {
-    let mut next = 1;
-    while f64::from(next) < wanted && next < LARGEST_EVERY {
-        next *= STEP;
+/// Of how many calls one is measured, if one in `wanted` would be right.
+fn every_for(wanted: f64) -> u32 {
+    let mut every = 1;
+    while f64::from(every) < wanted && every < LARGEST_EVERY {
+        every *= STEP;
     }
-    next.max(every / STEP)
+    every
 }
 
 #[cfg(all(test, not(perfmark_loom)))]
@@ -408,22 +407,19 @@ mod tests {
     }
 
     #[test]
-    fn the_measured_share_falls_at_once_and_rises_step_by_step() {
-        for (every, wanted, expected) in [
-            (1, 0.0, 1),
-            (1, 1.0, 1),
-            (1, 1.1, 4),
-            (1, 1_000.0, 1_024),
-            (4, 4.0, 4),
-            (64, 17.0, 64),
-            (64, 16.0, 16),
-            (1_024, 0.5, 256),
-            (4, 0.0, 1),
-            (1, f64::INFINITY, LARGEST_EVERY),
-            (1, 1e12, LARGEST_EVERY),
+    fn one_call_in_a_power_of_four_is_measured_so_that_it_takes_at_most_what_is_allowed() {
+        for (wanted, expected) in [
+            (0.0, 1),
+            (1.0, 1),
+            (1.1, 4),
+            (4.0, 4),
+            (17.0, 64),
+            (1_000.0, 1_024),
+            (1e12, LARGEST_EVERY),
+            (f64::INFINITY, LARGEST_EVERY),
+            (f64::NAN, 1),
         ] {
-            assert_eq!(next_every(every, wanted), expected, "{every} {wanted}");
+            assert_eq!(every_for(wanted), expected, "{wanted}");
         }
-        assert_eq!(next_every(64, f64::NAN), 16);
     }
 }
