@@ -202,7 +202,7 @@ pub fn disable_report() {
 /// [`measure()`](crate::measure()) that name other events open no counter either; the report gives the reason. Call it
 /// before the first mark is called: counters that are open stay open, and are read, until their threads end.
 ///
-/// Returns `true` if no counter was opened before and no other thread is opening one, and always without the feature
+/// Returns `true` if perfmark has not tried to open a counter before, on any thread, and always without the feature
 /// `record`.
 ///
 /// ```standalone_crate

@@ -59,6 +59,18 @@ fn a_periodic_dump_is_complete_whenever_it_is_read() {
     assert!(!path.exists(), "nothing is written any more");
 }
 
+#[test]
+fn a_path_that_is_no_name_of_a_file_is_an_error_at_the_start() {
+    for (file, why) in [
+        (env::temp_dir(), "is a directory"),
+        (file("no-such-folder/"), "the name of a file does not end with `/`"),
+        (file("no-such-folder/report"), "does not exist"),
+    ] {
+        let error = Dumps::new(file).start().expect_err("there cannot be such a file").to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
 #[cfg(feature = "signal")]
 #[test]
 fn a_signal_triggers_a_dump() {

@@ -22,7 +22,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use perfmark::perfmark;
+use perfmark::{Format, Session, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
 use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, text};
 use serde_json::Value;
@@ -41,6 +41,10 @@ fn main() -> ExitCode {
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
         ("cpu_time_before_the_program_was_executed_is_not_its_own", cpu_time_before_the_program_is_not_its_own),
         ("the_report_goes_to_the_given_output", the_report_goes_to_the_given_output),
+        (
+            "an_empty_line_is_before_a_table_on_stderr_and_before_no_other_format",
+            an_empty_line_is_before_a_table_on_stderr,
+        ),
         ("a_terminal_gets_its_width_and_colours_unless_disabled", a_terminal_gets_its_width_and_colours),
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
         ("events_in_the_environment_apply_to_bare_marks_only", events_in_the_environment_apply_to_bare_marks_only),
@@ -169,6 +173,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             bare();
             println!("the program's own output");
         }
+        "sessions" => [Format::Table, Format::Markdown].into_iter().for_each(session),
         "off" => {
             let descriptors = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
             let mappings = || fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
@@ -241,6 +246,11 @@ fn run_scenario(scenario: &str) -> ExitCode {
         _ => {}
     }
     ExitCode::SUCCESS
+}
+
+fn session(format: Format) {
+    let _session = Session::new().format(format);
+    work(1);
 }
 
 /// The file for a scenario's dumps.
@@ -337,6 +347,17 @@ fn the_report_goes_to_the_given_output() {
     let report: Value = serde_json::from_slice(&fs::read(&path).expect("written")).expect("complete JSON");
     assert_eq!(mark(&report, "work")["calls"], 1);
     fs::remove_file(&path).expect("there");
+}
+
+fn an_empty_line_is_before_a_table_on_stderr() {
+    let has_empty_lines = |output: &Output| -> Vec<bool> {
+        let lines: Vec<&str> = std::iter::once("first").chain(text(&output.stderr).lines()).collect();
+        lines.windows(2).filter(|pair| pair[1].starts_with("perfmark · ")).map(|pair| pair[0].is_empty()).collect()
+    };
+    let at_exit =
+        ["table", "markdown"].map(|format| has_empty_lines(&scenario("calls", &[("PERFMARK_FORMAT", format)])));
+    assert_eq!(at_exit, [[true], [false]]);
+    assert_eq!(has_empty_lines(&scenario("sessions", &[("PERFMARK_OUTPUT", "-")])), [true, false]);
 }
 
 fn a_terminal_gets_its_width_and_colours() {

@@ -524,6 +524,7 @@ mod linux {
         for name in ["around", "finishing"] {
             assert_eq!(mark(&report, name)["in_flight"], 1, "{name}");
         }
+        assert!(report["cpu_ns"].is_u64(), "as of a report at exit: {}", report["cpu_ns"]);
     }
 
     fn finish_beside_first_calls() {

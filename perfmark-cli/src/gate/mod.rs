@@ -364,7 +364,7 @@ const UNMARKED: &str = "recorded no call of a mark";
 
 fn remedy() -> &'static str {
     match env::var("PERFMARK") {
-        Ok(value) if value == "off" => ", because PERFMARK=off is set; unset it",
+        Ok(value) if value.trim() == "off" => ", because PERFMARK=off is set; unset it",
         _ => {
             "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by default \
              (--features)"

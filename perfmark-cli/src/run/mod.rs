@@ -92,7 +92,8 @@ percent because the linker moved it: its `instructions` are then the same.
 
 Exit status of a comparison: 0 no gate failed; 1 a gate failed; 2 an argument is wrong, such as an event or a mark \
 that no report of the first pair has; 3 a gate cannot be judged, because all marks vary too much; 125 if a program \
-fails or the comparison cannot be written, 126 and 127 as above.
+exits with another status than 0 or the comparison cannot be written; 128 plus the signal's number if a signal ended a \
+program; 126 and 127 as above.
 
 A process that is killed or aborts, or that calls _exit or exec, leaves no report: set PERFMARK_DUMP_INTERVAL=1 for \
 it. Processes that still run when the program has ended are not in the report; perfmark lists them with the \
@@ -278,7 +279,7 @@ fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     }
     let _ = status;
     let why = match env::var("PERFMARK") {
-        Ok(value) if value == "off" => "PERFMARK=off is set, so nothing is recorded",
+        Ok(value) if value.trim() == "off" => "PERFMARK=off is set, so nothing is recorded",
         _ => {
             "no marked function is linked into it with the feature `record`; or it ended by exec, _exit or abort, \
              where PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"

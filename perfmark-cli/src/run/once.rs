@@ -30,7 +30,7 @@ pub(super) fn run_once(mut command: Command) -> Result<Option<Snapshot>, Ended> 
     let is_in_use = matches!(ended, Ok((_, status)) if status.success()) && directory.is_in_use();
     let reports = ended.and_then(|(pid, status)| match status.success() {
         true => directory.reports(pid).map_err(|why| (why, OWN_TROUBLE)),
-        // A signal, such as of Ctrl-C, ends the comparison with its own status.
+        // A signal, such as that of Ctrl-C or of an abort, ends the comparison with its own status.
         false if status.code().is_none() => Err((format!("{status}; nothing was compared"), code(status))),
         false => Err((format!("{status}: the program failed; perfmark compares nothing"), OWN_TROUBLE)),
     });

@@ -103,7 +103,12 @@ fn run_exits_as_the_program_does() {
     let nowhere = running(&folder, &[], "calls").env("TMPDIR", "/nowhere").output().expect("started");
     assert_code(&nowhere, 125);
     assert_contains(text(&nowhere.stderr), &["set TMPDIR"]);
-    for (file, why) in [("/nowhere/report", "No such file"), ("/tmp", "is a directory"), ("/proc/report", "")] {
+    for (file, why) in [
+        ("/nowhere/report", "No such file"),
+        ("/tmp", "is a directory"),
+        ("/tmp/no-such-folder/", "the name of a file does not end with `/`"),
+        ("/proc/report", ""),
+    ] {
         let unwritable = running(&folder, &["-o", file], "children").output().expect("started");
         assert_eq!((unwritable.status.code(), text(&unwritable.stdout)), (Some(125), ""), "{}", ending(&unwritable));
         assert_contains(text(&unwritable.stderr), &[&format!("writing {file}: {why}")]);

@@ -21,11 +21,14 @@ use crate::settings::Filter;
 /// | metric | type | |
 /// |---|---|---|
 /// | `perfmark_calls_total` | counter | calls that ended, in any way |
-/// | `perfmark_calls_unwound_total`, `_cancelled_total`, `_skipped_total` | counters | of these, in no histogram |
+/// | `perfmark_calls_unwound_total`, `_cancelled_total`, `_skipped_total` | counters | of these; see below |
 /// | `perfmark_calls_in_flight` | gauge | calls in flight |
 /// | `perfmark_call_time_seconds` | histogram | inclusive time of measured calls |
 /// | `perfmark_call_instructions`, and so each event | histogram | inclusive count of measured calls |
 /// | `perfmark_self_time_seconds_total`, `perfmark_self_instructions_total`, … | counters | self cost |
+///
+/// Unwound and cancelled calls are in no histogram. Measured calls represent the skipped ones: with `every = N`, each
+/// counts as `N` calls.
 ///
 /// The label `mark` is the function's path, as in a [`Filter`]. If there are more than 1,000 marks
 /// ([`limit`](Self::limit)), the least called ones are merged under the label `other`. Marks that were never called are

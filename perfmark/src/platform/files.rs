@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -152,8 +152,12 @@ pub(crate) fn replaced_file(file: &Path) -> io::Result<Option<PathBuf>> {
     })
 }
 
-/// Checks that the file's directory exists and is accessible.
-pub(crate) fn check_directory(file: &Path) -> io::Result<()> {
+/// Checks that the path is not that of a directory, and that the file's directory exists and is accessible.
+pub(crate) fn check_file(file: &Path) -> io::Result<()> {
+    if file.is_dir() {
+        return Err(io::Error::new(ErrorKind::IsADirectory, "is a directory"));
+    }
+    refuse_separator(file)?;
     let folder = file.parent().unwrap_or(file);
     let (kind, why) = match fs::metadata(folder) {
         Ok(there) if there.is_dir() => return Ok(()),
@@ -161,6 +165,17 @@ pub(crate) fn check_directory(file: &Path) -> io::Result<()> {
         _ => (ErrorKind::NotFound, format!("the directory {} does not exist", folder.display())),
     };
     Err(io::Error::new(kind, why))
+}
+
+/// Refuses a path that can only be that of a directory.
+fn refuse_separator(file: &Path) -> io::Result<()> {
+    match file.as_os_str().as_encoded_bytes().last() {
+        Some(&last) if is_separator(last.into()) => {
+            let why = format!("the name of a file does not end with `{}`", char::from(last));
+            Err(io::Error::new(ErrorKind::InvalidInput, why))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The file's name in this process: each `%p` becomes its number, each `%u` its token, which no other process has.
@@ -216,7 +231,7 @@ fn target(mut path: PathBuf) -> io::Result<Target> {
                 path = parent.join(fs::read_link(&path)?);
             }
             Ok(at) if !at.is_file() => return Ok(Target::Written { path, is_link: false }),
-            _ => return Ok(Target::Replaced(path)),
+            _ => return refuse_separator(&path).map(|()| Target::Replaced(path)),
         }
     }
     Ok(Target::Written { path, is_link: false })

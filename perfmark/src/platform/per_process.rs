@@ -13,6 +13,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use once_cell::race::OnceRef;
 
+/// The C library calls this function in each child of a later `fork()`, but not in a child of a system call that the
+/// program makes by itself. If the C library has no memory for it, the function is not called.
+pub(crate) fn in_each_forked_child(call: extern "C" fn()) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: an extern "C" function may be called at any time, and is in the module that registers it, which unloading
+    // unregisters.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(call))
+    };
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = call;
+}
+
 /// Maps zeroed memory, at least page-aligned, that reads as zeroes again in a forked child.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {

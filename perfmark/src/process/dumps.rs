@@ -13,7 +13,7 @@ use super::copies;
 use super::naming::Names;
 use super::output_settings::{DumpSettings, Output, OutputSettings, output_settings};
 use crate::platform::alarm::Alarm;
-use crate::platform::files::{check_directory, in_this_process, of_copy, remove_left_drafts};
+use crate::platform::files::{check_file, in_this_process, of_copy, remove_left_drafts};
 use crate::platform::signals::background;
 #[cfg(feature = "signal")]
 use crate::platform::signals::{Listener, leave_to_listeners};
@@ -148,8 +148,8 @@ impl Dumps {
     ///
     /// # Errors
     ///
-    /// The directory does not exist or is not accessible, no thread can be created, or the signal cannot be handled
-    /// (SIGKILL, and those that faults raise).
+    /// The path is that of a directory, or its directory does not exist or is not accessible; no thread can be created;
+    /// or the signal cannot be handled (SIGKILL, and those that faults raise).
     pub fn start(self) -> io::Result<Dumping> {
         start::note_api_use();
         self.prepare()?.start()
@@ -160,8 +160,7 @@ impl Dumps {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
         let file = in_this_process(&self.file, false);
-        check_directory(&file)
-            .map_err(|why| io::Error::new(why.kind(), format!("dumping to {}: {why}", file.display())))?;
+        check_file(&file).map_err(|why| io::Error::new(why.kind(), format!("dumping to {}: {why}", file.display())))?;
         #[cfg(feature = "signal")]
         let listener = (!self.signals.is_empty()).then(|| Listener::new(&self.signals)).transpose()?;
         Ok(Prepared {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use super::naming::Names;
-use super::output_settings::{self, Output, output_settings};
+use super::output_settings::{self, Output, after_the_program, output_settings};
 use super::{copies, dumps, test_program};
 use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
@@ -22,7 +22,7 @@ use crate::recording::mark::{self, Mark, defaults, linked};
 #[cfg(feature = "sampling")]
 use crate::recording::sample;
 use crate::recording::{recorder, start};
-use crate::report::{Format, Report};
+use crate::report::Report;
 use crate::settings::recording;
 use crate::snapshot::origin::is_downloaded;
 
@@ -182,10 +182,14 @@ fn write_report() {
     if is_silent {
         return;
     }
-    let report = output_settings().report(&snapshot, output_settings().format);
+    let format = output_settings().format;
+    let report = output_settings().report(&snapshot, format);
+    let print = |report: Report<'_>, fd| {
+        print_report(fd, &after_the_program(&report.on(fd, output_settings().may_color), format));
+    };
     match &output_settings().output {
-        Output::Stderr => print_report(STDERR, &after_the_program(&report.on(STDERR, output_settings().may_color))),
-        Output::Stdout => print_report(STDOUT, &after_the_program(&report.on(STDOUT, output_settings().may_color))),
+        Output::Stderr => print(report, STDERR),
+        Output::Stdout => print(report, STDOUT),
         Output::File(path) => {
             let path = of_copy(in_this_process(path, is_child), copies::before());
             let text = report.to_string();
@@ -195,9 +199,4 @@ fn write_report() {
             }
         }
     }
-}
-
-/// Separates a table from the program's output by an empty line.
-fn after_the_program(report: &Report<'_>) -> String {
-    if output_settings().format == Format::Table { format!("\n{report}") } else { report.to_string() }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::platform::files::{check_directory, in_this_process};
+use crate::platform::files::{check_file, in_this_process};
 use crate::platform::signals;
 use crate::platform::terminal::remember_named;
 use crate::report::{Format, Report};
@@ -142,6 +142,11 @@ impl OutputSettings {
     }
 }
 
+/// Separates a table from the program's output by an empty line.
+pub(super) fn after_the_program(report: &Report<'_>, format: Format) -> String {
+    if format == Format::Table { format!("\n{report}") } else { report.to_string() }
+}
+
 fn number(value: &OsStr, instead: &str) -> Result<usize, String> {
     match value.to_str() {
         Some("all") => Ok(usize::MAX),
@@ -169,11 +174,8 @@ fn output(value: &OsStr) -> Result<Output, String> {
     // Made absolute now, because the program may change its directory.
     let path = std::path::absolute(value).map_err(|error| format!("{error}; writing to stderr"))?;
     let here = in_this_process(&path, false);
-    if here.is_dir() {
-        return Err("is a directory; writing to stderr; set it to a file, or to - for stdout".into());
-    }
-    check_directory(&here)
-        .map_err(|why| format!("{why}; writing to stderr; set it to a file in an accessible directory"))?;
+    let remedy = "set it to a file in an accessible directory, or to - for stdout";
+    check_file(&here).map_err(|why| format!("{why}; writing to stderr; {remedy}"))?;
     remember_named(&path);
     Ok(Output::File(path))
 }
@@ -183,14 +185,14 @@ fn format(value: &OsStr) -> Result<Format, String> {
 }
 
 fn seconds(value: &OsStr) -> Result<Duration, String> {
-    let seconds: Option<f64> = value.to_str().and_then(|text| text.trim().parse().ok());
+    let seconds: Option<f64> = value.to_str().and_then(|text| text.parse().ok());
     let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let expected = "expected seconds, such as 60 or 0.5; writing no dumps at intervals";
     interval.filter(|interval| !interval.is_zero()).ok_or_else(|| expected.into())
 }
 
 fn on_sigint(value: &OsStr) -> Result<bool, String> {
-    match value.to_str().map(str::trim) {
+    match value.to_str() {
         Some("report") => Ok(true),
         Some("end") => Ok(false),
         _ => Err("expected `report` or `end`; using end".into()),
@@ -198,7 +200,7 @@ fn on_sigint(value: &OsStr) -> Result<bool, String> {
 }
 
 fn sources(value: &OsStr) -> Result<Sources, String> {
-    match value.to_str().map(str::trim) {
+    match value.to_str() {
         Some("embed") => Ok(Sources::Embed),
         Some("read") => Ok(Sources::Read),
         _ => Err("expected `embed` or `read`; using read".into()),
@@ -232,6 +234,32 @@ mod tests {
         assert_eq!(settings.dumps, DumpSettings { interval: Some(Duration::from_millis(500)), signal: None });
         assert_eq!(settings.output, Output::File("/tmp/../report".into()));
         assert_eq!(parse(&[("PERFMARK_OUTPUT", "-")]).0.output, Output::Stdout);
+    }
+
+    #[test]
+    fn spaces_around_a_value_are_ignored_except_in_the_name_of_a_file() {
+        let with_spaces = [
+            ("PERFMARK_FORMAT", "markdown"),
+            ("PERFMARK_TOP", "5"),
+            ("PERFMARK_LINES", "all"),
+            ("PERFMARK_DETAILS", "off"),
+            ("PERFMARK_DUMP_INTERVAL", "2"),
+            ("PERFMARK_ON_SIGINT", "report"),
+            ("PERFMARK_SOURCES", "embed"),
+            ("PERFMARK", "off"),
+            ("PERFMARK_CALL_GRAPH", "on"),
+            ("PERFMARK_READ", "syscall"),
+            ("PERFMARK_BUDGET", "2%"),
+            ("PERFMARK_EVENTS", "time"),
+        ];
+        for (name, value) in with_spaces {
+            let spaced = format!("\t{value} ");
+            assert_eq!(parse(&[(name, &spaced)]), parse(&[(name, value)]), "{name}");
+            let recording = |value| format!("{:?}", environment::read_from(&[(name, value)], RecordingSettings::read));
+            assert_eq!(recording(&spaced), recording(value), "{name}");
+        }
+        assert_eq!(parse(&[("PERFMARK_FORMAT", " ")]), (DEFAULT, vec![]), "as if it were empty");
+        assert_eq!(parse(&[("PERFMARK_OUTPUT", "/tmp/report ")]).0.output, Output::File("/tmp/report ".into()));
     }
 
     #[test]
@@ -273,6 +301,7 @@ mod tests {
             ("PERFMARK_DUMP_SIGNAL", "USR3", "writing no dumps at signals"),
             ("PERFMARK_ON_SIGINT", "dump", "expected `report` or `end`"),
             ("PERFMARK_OUTPUT", "/", "is a directory"),
+            ("PERFMARK_OUTPUT", "/tmp/no-such-folder/", "the name of a file does not end with `/`"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
         ];
         environment::assert_refused(OutputSettings::read, &DEFAULT, &cases);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::naming::Names;
-use super::output_settings::output_settings;
+use super::output_settings::{after_the_program, output_settings};
 use crate::platform::terminal::{STDERR, print_report, say};
 use crate::recording::collect;
 use crate::recording::{set_filter_in_session, start};
@@ -115,7 +115,8 @@ impl Drop for Session {
         Names::default().add_to(&mut snapshot);
         let report = output_settings().report(&snapshot, self.format);
         let Some(file) = &self.output else {
-            return print_report(STDERR, &format!("\n{}", report.on(STDERR, output_settings().may_color)));
+            let report = report.on(STDERR, output_settings().may_color);
+            return print_report(STDERR, &after_the_program(&report, self.format));
         };
         if let Err(error) = report.write_in(file, start::is_forked_child()) {
             say(&format!("{}: {error}; the report follows", file.display()));

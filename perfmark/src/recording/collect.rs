@@ -224,11 +224,11 @@ fn everything() -> Snapshot {
             Default::default()
         }
     };
-    snapshot.wall_ns = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
+    snapshot.wall_ns = start::wall_ns();
     let units = Units::of(&events);
     snapshot.threads = merged.threads;
     snapshot.threads_at_once = Some(merged.threads_at_once);
-    if let Some(ProcessUsage { cpu_ns, involuntary_switches, .. }) = start::process_usage().filter(|_| !is_off()) {
+    if let Some(ProcessUsage { cpu_ns, involuntary_switches, .. }) = start::process_usage() {
         (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
     }
     let emulator = emulator(&events);

@@ -122,8 +122,8 @@ impl<R> Display for Measured<R> {
 ///
 /// # Errors
 ///
-/// An event is unknown, cannot be counted here, or its counter fails a check against a loop of known length. The work
-/// is then not run.
+/// An event is unknown or cannot be counted here, or the counter of `instructions` in user mode fails a check against a
+/// loop of known length. The work is then not run.
 pub fn measure<R>(events: &[&str], work: impl FnOnce() -> R) -> Result<Measured<R>, MeasureError> {
     start::note_api_use();
     let meters: Vec<Meter> = events.iter().map(|name| Meter::open(name)).collect::<Result<_, _>>()?;

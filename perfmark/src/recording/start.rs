@@ -7,6 +7,7 @@ use std::sync::{Once, OnceLock};
 use perfmark_rdpmc::clock::Clock;
 
 use super::mark::mark_settings;
+use crate::platform::per_process::in_each_forked_child;
 use crate::platform::terminal::{self, say};
 use crate::platform::thread_id::process_id;
 use crate::platform::token;
@@ -39,11 +40,29 @@ impl Process {
 /// (`execve(2)`), such as `cargo run`.
 static USED_BEFORE: OnceLock<ProcessUsage> = OnceLock::new();
 
-/// CPU time and context switches since the program's start.
+/// CPU time and context switches since the process's start. `None` if nothing was recorded from the start on.
 pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    let before = *USED_BEFORE.get()?;
     // A forked child starts with none.
-    let before = USED_BEFORE.get().filter(|_| !is_forked_child());
-    Some(usage::process_usage()?.since(before.copied().unwrap_or_default()))
+    Some(usage::process_usage()?.since(if is_forked_child() { ProcessUsage::default() } else { before }))
+}
+
+/// See [`forked_at`].
+static FORKED_AT: AtomicU64 = AtomicU64::new(0);
+
+/// Nanoseconds from the program's start to the fork that made this process; 0 if none did.
+pub(crate) fn forked_at() -> u64 {
+    FORKED_AT.load(Relaxed)
+}
+
+/// Nanoseconds since the process's start, which of a forked child is the fork.
+pub(crate) fn wall_ns() -> u64 {
+    since_program_start().saturating_sub(forked_at())
+}
+
+/// Nanoseconds since the program's start.
+pub(crate) fn since_program_start() -> u64 {
+    u64::try_from(clock().elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn started() -> &'static Process {
@@ -118,6 +137,10 @@ pub(crate) fn is_forked_child() -> bool {
     !started().is_this()
 }
 
+extern "C" fn in_forked_child() {
+    FORKED_AT.store(since_program_start(), Relaxed);
+}
+
 /// Starts the clock, reads the settings and reports their errors. It runs once, before `main`, or at the first call of
 /// a mark if another static initialiser makes it before ours runs.
 pub(crate) fn start() {
@@ -131,6 +154,7 @@ pub(crate) fn start() {
         started();
         if !is_off() {
             terminal::remember();
+            in_each_forked_child(in_forked_child);
         }
         for wrong in wrong {
             say(&wrong);

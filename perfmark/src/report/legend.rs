@@ -359,12 +359,16 @@ pub(super) fn estimates(out: &mut String, snapshot: &Snapshot, labels: &[String]
             if errors.len() > MOST_NAMES { ", others less" } else { "" }
         ),
     };
-    // The processor's caches no longer hold what measuring needs.
+    // The processor's caches no longer hold what measuring needs, and the correction of that has an error, too.
+    let is_time = |name: &str| snapshot.events.iter().any(|event| event.name == name && event.unit == Unit::Ns);
     let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
-    let is_cold = snapshot.marks.iter().flat_map(|mark| &mark.values).any(is_rare);
-    let cold =
-        if is_cold { " Times of calls of which few are measured are too long: their probes run cold." } else { "" };
-    wrap(out, &format!("{ESTIMATE}: estimated from the measured calls.{largest}{cold}"), 0, columns);
+    let mut values = snapshot.marks.iter().flat_map(|mark| &mark.values);
+    let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
+        " Times of marks of which few calls are measured may be some ten percent too long or too short."
+    } else {
+        ""
+    };
+    wrap(out, &format!("{ESTIMATE}: estimated from the measured calls.{largest}{times}"), 0, columns);
 }
 
 /// As `0.4 %` or `12 %`.
@@ -551,6 +555,18 @@ mod tests {
             many.replace("\n ", "").ends_with(&format!(", and {} more\n", exact((10_000 - named) as u64))),
             "{many}"
         );
+    }
+
+    #[test]
+    fn only_times_of_few_measured_calls_are_said_to_be_less_exact() {
+        let of = |name: &str, unit, weight| {
+            let mut one = mark("f", 640);
+            one.values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
+            let snapshot = snapshot(&[event(name, unit, Read::User)], &[one]);
+            lines(|out| estimates(out, &snapshot, &["f".into()], true, 200)).contains("too long or too short")
+        };
+        assert!(of("time", Unit::Ns, 640) && of("on_cpu", Unit::Ns, 640));
+        assert!(!of("time", Unit::Ns, 630) && !of("page-faults", Unit::Count, 640));
     }
 
     #[test]

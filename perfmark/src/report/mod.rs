@@ -320,7 +320,7 @@ impl<'a> Report<'a> {
     ///
     /// # Errors
     ///
-    /// The path has such a link, or the operating system cannot follow its links.
+    /// The path has such a link or ends with a separator, or the operating system cannot follow its links.
     pub fn check_file(file: impl AsRef<Path>) -> io::Result<Option<PathBuf>> {
         replaced_file(file.as_ref())
     }

@@ -7,13 +7,13 @@ use super::recording::settings;
 
 /// Set by the program; never reset.
 static ARE_DISABLED: AtomicBool = AtomicBool::new(false);
-/// Whether a counter was opened, or is being opened.
-static HAS_OPENED: AtomicBool = AtomicBool::new(false);
+/// Whether perfmark has tried to open a counter, or is about to.
+static HAS_TRIED: AtomicBool = AtomicBool::new(false);
 
-/// No counter is opened from now on. Returns whether no counter was opened before and none is being opened.
+/// No counter is opened from now on. Returns whether none was tried before.
 pub(crate) fn disable_counters() -> bool {
     ARE_DISABLED.store(true, SeqCst);
-    !HAS_OPENED.load(SeqCst)
+    !HAS_TRIED.load(SeqCst)
 }
 
 /// All code that opens a counter calls this first.
@@ -23,9 +23,9 @@ pub(crate) fn disable_counters() -> bool {
 /// The reason, if none may be opened.
 pub(crate) fn check() -> Result<(), &'static str> {
     refusal().map_or(Ok(()), Err)?;
-    // Sequentially consistent with `disable_counters`: either that sees the counter, or this sees that counters are
+    // Sequentially consistent with `disable_counters`: either that sees the attempt, or this sees that counters are
     // disabled.
-    HAS_OPENED.store(true, SeqCst);
+    HAS_TRIED.store(true, SeqCst);
     refusal().map_or(Ok(()), Err)
 }
 

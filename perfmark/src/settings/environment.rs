@@ -139,10 +139,16 @@ impl Environment<'_> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// The variable's value as `parse` understands it. `None` if the variable is unset, empty or wrong.
+    /// The variable's value as `parse` understands it, without spaces around it, which only the name of a file may
+    /// have. `None` if the variable is unset, empty or wrong.
     pub(crate) fn parsed<T>(&mut self, name: &str, parse: impl FnOnce(&OsStr) -> Result<T, String>) -> Option<T> {
         let value = self.value(name)?;
-        parse(&value).map_err(|why| self.report_value(name, &value, &why)).ok()
+        let text = value.to_str().filter(|_| name != "PERFMARK_OUTPUT");
+        let trimmed = text.map_or(&*value, |text| text.trim().as_ref());
+        if trimmed.is_empty() {
+            return None;
+        }
+        parse(trimmed).map_err(|why| self.report_value(name, &value, &why)).ok()
     }
 
     #[inline(never)]

@@ -145,7 +145,7 @@ fn budget(value: &OsStr) -> Result<Budget, String> {
 #[cfg(feature = "sampling")]
 fn sampling(value: &OsStr) -> Result<Option<SampleSettings>, String> {
     let text = value.to_str().ok_or("not valid UTF-8; taking no samples")?;
-    if text.trim() == "off" {
+    if text == "off" {
         return Ok(None);
     }
     sampling::parse(text).map(Some).map_err(|why| environment::instead(&why, "taking no samples"))

@@ -34,7 +34,8 @@ pub struct Snapshot {
     /// merged snapshot, of the process with the most.
     #[cfg_attr(feature = "serde", serde(default))]
     pub threads_at_once: Option<u64>,
-    /// Nanoseconds since the program started, or since the last [`reset`](crate::reset).
+    /// Nanoseconds since the program started, or since the last [`reset`](crate::reset). In a forked child, since the
+    /// fork.
     pub wall_ns: u64,
     /// The CPU time of the process in nanoseconds, in user and kernel mode, of all threads; `None` if it is not known.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -219,7 +220,8 @@ pub struct Mark {
     /// Of `calls`, those that `every` or the budget skipped: counted, and not measured.
     pub skipped: u64,
     /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
-    /// call. Skipped calls and polls take some, too, which is not included. `None` if the mark did not record `time`.
+    /// call. Skipped calls and polls take some, too, which is not included. `None` if the mark recorded neither
+    /// `time` nor `on_cpu`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overhead_ns: Option<u64>,
     /// The values of each event recorded, in the order in which the mark names them.

@@ -111,7 +111,7 @@ pub struct SampledStack {
     pub locations: Vec<usize>,
     /// The number of samples.
     pub samples: u64,
-    /// When they were taken, if that was [asked for](Samples::timestamps): nanoseconds since the program started, and
+    /// When they were taken, if that was [asked for](Samples::timestamps): nanoseconds since the process started, and
     /// the thread, as an index in [`Samples::threads`]. Times are those of `CLOCK_MONOTONIC`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub times: Vec<(u64, usize)>,

@@ -4,6 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::pin::{Pin, pin};
 use std::process::{Command, ExitCode, exit};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 use std::{env, future};
 
 use perfmark::{Filter, perfmark};
@@ -30,8 +31,9 @@ fn recorded() -> u64 {
 pub(crate) fn forks() {
     let before = descriptors();
     for n in 0..4 {
+        let before_fork = Instant::now();
         match fork() {
-            0 => child(n),
+            0 => child(n, before_fork),
             child => wait_for(child, 0),
         }
         work(n);
@@ -39,14 +41,17 @@ pub(crate) fn forks() {
     assert_descriptors(&before);
 }
 
-fn child(n: u64) -> ! {
+fn child(n: u64, before_fork: Instant) -> ! {
     assert!(!has_perf_events(), "a child first closes what it inherited");
     ledger::begin(true);
     assert_eq!(recorded(), 0, "it starts empty");
     (0..=n).for_each(work);
+    let ran = Duration::from_nanos(perfmark::snapshot().wall_ns);
+    assert!(ran <= before_fork.elapsed(), "it ran since its fork, and not for {ran:?}");
     if n > 1 {
+        let before_fork = Instant::now();
         match fork() {
-            0 => child(n - 2),
+            0 => child(n - 2, before_fork),
             grandchild => wait_for(grandchild, 0),
         }
     }

@@ -240,15 +240,14 @@ impl OfEvent {
     }
 }
 
-/// Nanoseconds since the program's start, of a time of `CLOCK_MONOTONIC`.
+/// Nanoseconds since the process's start, of a time of `CLOCK_MONOTONIC`.
 fn since_start(time: u64) -> u64 {
-    /// When that was; 0 if it is unknown.
+    /// When the program started; 0 if it is unknown.
     static START: AtomicU64 = AtomicU64::new(0);
     if START.load(Relaxed) == 0 {
-        let elapsed = u64::try_from(start::clock().elapsed().as_nanos()).unwrap_or(u64::MAX);
-        START.store(monotonic_ns().unwrap_or(0).saturating_sub(elapsed), Relaxed);
+        START.store(monotonic_ns().unwrap_or(0).saturating_sub(start::since_program_start()), Relaxed);
     }
-    time.saturating_sub(START.load(Relaxed))
+    time.saturating_sub(START.load(Relaxed) + start::forked_at())
 }
 
 impl Code {
