@@ -47,9 +47,10 @@ fn call() -> Result<(), Error> {
 /// A group is on the PMU as a unit. Other events may use the PMU for part of the time.
 fn group() -> Result<(), Error> {
     let group = Group::open(&[Attr::new(Hardware::Instructions), Attr::new(Hardware::Cycles)])?;
-    let before = group.read()?;
+    // In user space, times may be older than the values.
+    let before = group.read_syscall()?;
     let length = known_loop(1_000_000);
-    let after = group.read()?;
+    let after = group.read_syscall()?;
     println!("  counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
     for (counter, delta) in group.counters().iter().zip(after.since(&before)) {
         println!("  {} in {length} instructions: {delta:?}, id {}", counter.event(), counter.id()?);

@@ -37,6 +37,7 @@ pub struct Attr {
     flags: u64,
     wide: bool,
     user_reads: bool,
+    /// In the order of [`Field`], so that equal requests are equal whatever the order of calls.
     fields: Vec<(Field, u64)>,
     /// What a reading contains (`PERF_FORMAT_*`).
     read_format: u64,
@@ -99,7 +100,7 @@ impl Attr {
         self.flag(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV, !kernel)
     }
 
-    /// Whether to exclude user mode.
+    /// Whether to exclude user mode. Linux excludes no mode from the counts of its clocks, only from their samples.
     #[must_use]
     pub fn exclude_user(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_USER, exclude)
@@ -194,7 +195,7 @@ impl Attr {
     }
 
     /// How precise sample addresses must be, from 0 to 3; larger values count as 3. Only sampling needs it: x86 refuses
-    /// it for an event without a [sample period](Field::SamplePeriod) (EINVAL, `x86_pmu_hw_config` in
+    /// it for a hardware event without a [sample period](Field::SamplePeriod) (EINVAL, `x86_pmu_hw_config` in
     /// `arch/x86/events/core.c`, linux 6.12).
     #[must_use]
     pub fn precise_ip(mut self, level: u8) -> Self {
@@ -214,7 +215,11 @@ impl Attr {
     #[must_use]
     pub fn field(mut self, field: Field, value: u64) -> Self {
         self.fields.retain(|(other, _)| *other != field);
-        self.fields.push((field, value));
+        // Bits that are set and cleared leave nothing behind.
+        if value != 0 || !matches!(field, Field::Flags | Field::SampleType) {
+            self.fields.push((field, value));
+            self.fields.sort_unstable_by_key(|&(field, _)| field as u8);
+        }
         self
     }
 

@@ -127,7 +127,8 @@ impl Counter {
         self.each_event("ioctl(DISABLE)", IOC_DISABLE).inspect(|()| self.measure_clock_offsets())
     }
 
-    /// Sets the value to 0. The times continue. Regions begun before are unmeasured.
+    /// Sets the value to 0. The times continue. Regions begun before are unmeasured. If the event
+    /// [inherits](Attr::inherit), what ended children have added stays in the value.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use crate::pmu_event::{GROUP, GROUP_NUMBERS, PmuEvent, Refusal};
 use crate::read::UserRead;
 use crate::reading::{CoreClock, Delta, Reading};
 use crate::sys::{
-    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_REMOVE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE,
+    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_INHERIT, FLAG_REMOVE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE,
     IOC_FLAG_GROUP, IOC_RESET,
 };
 use crate::target::Target;
@@ -36,8 +36,8 @@ use crate::target::Target;
 /// sent::<perfmark_rdpmc::Group>();
 /// ```
 ///
-/// A group that was opened may still never be on the PMU, if pinned events use its counters. The `running` time of its
-/// readings then does not advance.
+/// A group that was opened may still never be on the PMU, if pinned events use its counters; or on arm64, if it
+/// [inherits](Attr::inherit) and is larger than the PMU. The `running` time of its readings then does not advance.
 #[derive(Debug)]
 pub struct Group {
     /// The first one is the leader.
@@ -51,9 +51,11 @@ pub struct Group {
 pub struct GroupReading {
     /// The values, in the order in which the events were given.
     pub values: Vec<u64>,
-    /// Nanoseconds for which the group was enabled.
+    /// Nanoseconds for which the group was enabled. A reading in user space may have the time of the page's last
+    /// update: on some machines, such as most virtual ones with x86-64, the page does not help to compute the current
+    /// time. [`Group::read_syscall`] has the time of the reading.
     pub enabled: u64,
-    /// Nanoseconds for which the group was enabled and on the PMU.
+    /// Nanoseconds for which the group was enabled and on the PMU; of the same moment as `enabled`.
     pub running: u64,
     /// The number of resets of all members.
     pub(crate) resets: u32,
@@ -148,9 +150,7 @@ impl Group {
         let mut numbers = [0; GROUP_NUMBERS];
         let Reading { enabled, running, .. } =
             leader.pmu_event().group_read(&mut numbers, None).map_err(|refusal| leader.explain(refusal))?;
-        let value = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
-        let values: Option<Vec<u64>> = self.ids.iter().map(value).collect();
-        let values = values.ok_or_else(|| leader.explain(Refusal::Closed))?;
+        let values = values(&numbers, &self.ids).ok_or_else(|| leader.explain(Refusal::Closed))?;
         Ok(GroupReading { values, enabled, running, resets: self.resets(), has_stale_times: false })
     }
 
@@ -182,7 +182,8 @@ impl Group {
         request("ioctl(DISABLE)", &self.counters[0], IOC_DISABLE, IOC_FLAG_GROUP)
     }
 
-    /// Sets all values to 0. The times continue.
+    /// Sets all values to 0. The times continue. If the events [inherit](Attr::inherit), what ended children have added
+    /// stays in the values.
     ///
     /// # Errors
     ///
@@ -218,6 +219,12 @@ pub(crate) fn check(attrs: &[Attr]) -> Result<(), Error> {
     Ok(())
 }
 
+/// The values of these events among the numbers that `read(2)` of their group returned. `None` if one is not there.
+pub(crate) fn values(numbers: &[u64], ids: &[u64]) -> Option<Vec<u64>> {
+    let value = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
+    ids.iter().map(value).collect()
+}
+
 fn request(call: &str, counter: &Counter, request: u64, argument: u64) -> Result<(), Error> {
     let asked = counter.pmu_event().fd().and_then(|fd| sys::ioctl(fd, request, argument).map_err(Refusal::Os));
     asked.map_err(|refusal| refusal.explain(call, counter.event().to_string()))
@@ -239,10 +246,12 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
             let mut raw = raw.clone();
             if leader.is_none() {
                 raw.read_format |= FORMAT_GROUP;
-                // Stopped until all are open. arm64 checks that a group fits only if an exec could start it
-                // (`validate_event` in drivers/perf/arm_pmu.c, linux 6.1).
+                // Stopped until all are open.
                 raw.flags |= FLAG_DISABLED;
-                if raw.flags & FLAG_REMOVE_ON_EXEC == 0 {
+                // arm64 checks that a group fits only if an exec could start it (`validate_event` in
+                // drivers/perf/arm_pmu.c, linux 6.1). No exec does: the descriptor is close-on-exec. But a child that
+                // inherits the events has no descriptors.
+                if cfg!(target_arch = "aarch64") && raw.flags & (FLAG_INHERIT | FLAG_REMOVE_ON_EXEC) == 0 {
                     raw.flags |= FLAG_ENABLE_ON_EXEC;
                 }
             } else {

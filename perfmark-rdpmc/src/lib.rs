@@ -61,9 +61,10 @@
 //!
 //! match Group::open(&[Attr::new(Hardware::BranchMisses), Attr::new(Hardware::Branches)]) {
 //!     Ok(group) => {
-//!         let before = group.read()?;
+//!         // In user space, times may be older than the values.
+//!         let before = group.read_syscall()?;
 //!         std::hint::black_box((0..1000u64).filter(|n| n.is_power_of_two()).count());
-//!         let after = group.read()?;
+//!         let after = group.read_syscall()?;
 //!         // `running` is less than `enabled` if other events used the counters for part of the time.
 //!         println!("counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
 //!         if let [Delta::Exact(misses), Delta::Exact(branches)] = after.since(&before)[..] {

@@ -43,11 +43,16 @@ impl LockedMemory {
         Self { page_bytes: Some(sys::page_size()), ..Self::of(&machine, &Rights::of(&machine)) }
     }
 
+    /// Whether there is no limit.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.exempt || self.rlimit_memlock == Some(u64::MAX)
+    }
+
     /// The number of counters that a user can map, if one process maps them all (`perf_mmap`, `kernel/events/core.c`).
     /// `None` if there is no limit, or if it is unknown.
     #[must_use]
     pub fn counters(&self) -> Option<u64> {
-        if self.exempt || self.rlimit_memlock == Some(u64::MAX) {
+        if self.is_unlimited() {
             return None;
         }
         let page = self.page_bytes.filter(|&bytes| bytes > 0)?;

@@ -6,11 +6,14 @@ use crate::read::UserRead;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// Events counted since the counter was opened or last [reset](crate::Counter::reset), while it was on the PMU.
+    /// Events counted since the counter was opened or last [reset](crate::Counter::reset), while it was on the PMU. A
+    /// reset does not remove what ended children have added to an event that [inherits](crate::Attr::inherit).
     pub value: u64,
-    /// Nanoseconds for which the event was enabled.
+    /// Nanoseconds for which the event was enabled. A reading in user space may have the time of the page's last
+    /// update: on some machines, such as most virtual ones with x86-64, the page does not help to compute the current
+    /// time. [`Counter::read_syscall`](crate::Counter::read_syscall) has the time of the reading.
     pub enabled: u64,
-    /// Nanoseconds for which the event was enabled and on the PMU.
+    /// Nanoseconds for which the event was enabled and on the PMU; of the same moment as `enabled`.
     pub running: u64,
     /// How often the counter had been reset.
     pub(crate) resets: u32,
@@ -26,6 +29,12 @@ pub(crate) struct CoreClock {
     pub(crate) kind: u8,
     /// The uncertainty of its offset from the first kind's clock, in nanoseconds.
     pub(crate) uncertainty: u16,
+}
+
+impl CoreClock {
+    /// That of a thread which is read by another one. The kinds of core are read one after another, and it is not known
+    /// on which of them the thread is.
+    pub(crate) const UNKNOWN: Self = Self { kind: u8::MAX, uncertainty: 0 };
 }
 
 impl From<UserRead> for Reading {
@@ -74,9 +83,11 @@ impl Reading {
         } else {
             u64::from(self.clock.uncertainty) + u64::from(earlier.clock.uncertainty)
         };
+        // The times of a thread that another one reads may be of different moments.
+        let is_ahead = self.clock == CoreClock::UNKNOWN && running > enabled;
         if self.resets != earlier.resets || self.value < earlier.value {
             Delta::Unmeasured
-        } else if enabled.abs_diff(running) <= uncertainty {
+        } else if enabled.abs_diff(running) <= uncertainty || is_ahead {
             Delta::Exact(counted)
         } else if running == 0 || running > enabled || earlier.has_stale_times {
             Delta::Unmeasured
@@ -116,6 +127,15 @@ mod tests {
         let start = Reading { has_stale_times: true, ..reading(100, 1_000, 1_000) };
         assert_eq!(reading(150, 3_000, 3_000).since(&start), Delta::Exact(50));
         assert_eq!(reading(150, 3_000, 2_000).since(&start), Delta::Unmeasured);
+    }
+
+    #[test]
+    fn a_thread_on_several_kinds_of_core_that_are_read_by_another_is_counted() {
+        let on = |enabled, running| Reading { clock: CoreClock::UNKNOWN, ..reading(enabled, enabled, running) };
+        let start = on(1_000, 990);
+        assert_eq!(on(3_000, 3_000).since(&start), Delta::Exact(2_000), "the times are of different moments");
+        assert!(matches!(on(3_000, 1_990).since(&start), Delta::Scaled { .. }));
+        assert_eq!(on(3_000, 990).since(&start), Delta::Unmeasured);
     }
 
     #[test]

@@ -42,8 +42,12 @@ impl Source {
         } else if self.fd.is_ours() {
             Ok(&self.fd)
         } else {
-            Err(self.fd.why_unmarked().map_or(Refusal::Closed, Refusal::Unmarked))
+            Err(self.why_not_ours())
         }
+    }
+
+    fn why_not_ours(&self) -> Refusal {
+        self.fd.why_unmarked().map_or(Refusal::Closed, Refusal::Unmarked)
     }
 
     /// The descriptor, whether or not its number still is the event's.
@@ -96,6 +100,8 @@ impl Source {
         match sys::read_numbers(self.fd()?, numbers) {
             Ok(0) => Err(Refusal::EndOfFile),
             Ok(_) => Ok(()),
+            // No such call was made: the number is not known to be the event's.
+            Err(libc::EBADF) => Err(self.why_not_ours()),
             Err(errno) => Err(Refusal::Os(errno)),
         }
     }

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::machine::Machine;
 use crate::open;
 use crate::pmu_event::Refusal;
-use crate::reading::Reading;
+use crate::reading::{CoreClock, Reading};
 use crate::sample::{self, Ring};
 use crate::source::{Count, Source};
 use crate::sys::{self, IOC_DISABLE, IOC_ENABLE};
@@ -83,7 +83,8 @@ impl TargetCounter {
     pub fn read(&self) -> Result<Reading, Error> {
         let Count { value, enabled, running, .. } =
             Source::sum(&self.sources, 0).map_err(|refusal| self.explain("read", refusal))?;
-        Ok(Reading { value, enabled, running, ..Reading::default() })
+        let clock = if self.sources.len() > 1 { CoreClock::UNKNOWN } else { CoreClock::default() };
+        Ok(Reading { value, enabled, running, clock, ..Reading::default() })
     }
 
     /// Starts the counter: after [`disable`](Self::disable), or if it was opened [`disabled`](Attr::disabled).

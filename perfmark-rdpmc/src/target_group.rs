@@ -86,10 +86,8 @@ impl TargetGroup {
         let mut numbers = [0; NUMBERS];
         let explain = |why: Refusal| why.explain("read", self.name.clone());
         self.sources[0].read_numbers(&mut numbers).map_err(explain)?;
-        let value = |id: &u64| numbers[3..].chunks_exact(2).find(|pair| pair[1] == *id).map(|pair| pair[0]);
-        let values: Option<Vec<u64>> = self.ids.iter().map(value).collect();
         Ok(GroupReading {
-            values: values.ok_or_else(|| explain(Refusal::Closed))?,
+            values: group::values(&numbers, &self.ids).ok_or_else(|| explain(Refusal::Closed))?,
             enabled: numbers[1],
             running: numbers[2],
             resets: 0,

@@ -52,7 +52,7 @@ fn an_error_names_event_errno_cause_and_remedy() {
         return; // A PMU that accepts any number.
     };
     let text = error.to_string();
-    assert!(text.starts_with("rffffffffffffffff:u: "), "{text}");
+    assert!(text.starts_with("r0xffffffffffffffff:u: "), "{text}");
     match error.errno_name() {
         Some(name) => assert!(text.contains(&format!("perf_event_open failed with {name}: ")), "{text}"),
         None => assert!(error.is_unsupported() && text.contains("not supported"), "{text}"),

@@ -13,7 +13,10 @@ mod reused_numbers;
 use std::{env, fs, thread};
 
 use child::{SCENARIO, passes};
-use perfmark_rdpmc::{Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, clock, known_loop};
+use perfmark_rdpmc::{
+    Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, Target, TargetCounter, TargetGroup, clock,
+    known_loop,
+};
 use support::{open_if_supported as open, trial};
 
 fn main() {
@@ -36,6 +39,8 @@ fn main() {
             trial("closed_and_partly_opened_counters_leak_nothing", || passes("leaks")),
             trial("a_filter_that_returns_eperm_is_reported", || passes("eperm")),
             trial("a_filter_that_returns_enosys_is_reported", || passes("enosys")),
+            trial("a_filter_that_raises_a_signal_is_reported", || passes("sigsys")),
+            trial("a_filter_that_forbids_fcntl_is_reported", || passes("no fcntl")),
         ],
         &[
             ("hardware_counters_fail_in_a_forked_child", || forks::fork(&Attr::new(Hardware::Instructions))),
@@ -73,6 +78,8 @@ fn run_scenario(scenario: &str) {
             "ENOSYS: the kernel has no perf events, or a seccomp filter (common in containers) or an emulator hides \
              them",
         ),
+        "sigsys" => trapped(),
+        "no fcntl" => without_fcntl(),
         "no locked memory" => no_locked_memory(),
         _ => panic!("no scenario {scenario}"),
     }
@@ -193,6 +200,51 @@ fn filtered(errno: i32, cause: &str) {
     if unsafe { libc::geteuid() == 0 && libc::setuid(65_534) == 0 } {
         refused();
         still_works(&earlier);
+    }
+}
+
+/// A sandbox's filter raises SIGSYS, and the handler lets the call fail.
+fn trapped() {
+    extern "C" fn fail(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel passes a context.
+        let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext };
+        let result = i64::from(-libc::EPERM);
+        #[cfg(target_arch = "x86_64")]
+        (registers.gregs[usize::try_from(libc::REG_RAX).expect("an index")] = result);
+        #[cfg(target_arch = "aarch64")]
+        (registers.regs[0] = result.cast_unsigned());
+        #[cfg(target_arch = "riscv64")]
+        (registers.__gregs[libc::REG_A0] = result.cast_unsigned());
+    }
+    // SAFETY: a zeroed action has an empty mask. The handler changes one register.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = fail as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()), 0);
+    }
+    if let Err(why) = seccomp::answer_to(&[libc::SYS_perf_event_open], libc::SECCOMP_RET_TRAP) {
+        println!("skipped: no filter can be installed here: {why}");
+        return;
+    }
+    let error = Counter::open(&Attr::new(Software::TaskClock)).expect_err("filtered");
+    assert_eq!(error.errno_name(), Some("EPERM"), "{error}");
+}
+
+/// Without `fcntl`, descriptors cannot be distinguished from other files', and so are not read.
+fn without_fcntl() {
+    if let Err(why) = seccomp::refuse(&[libc::SYS_fcntl], libc::EPERM) {
+        println!("skipped: no filter can be installed here: {why}");
+        return;
+    }
+    let attr = Attr::new(Software::TaskClock);
+    let target = Target::thread(std::process::id());
+    let counter = Counter::open(&attr).and_then(|counter| counter.read());
+    let of_target = TargetCounter::open(&attr, &target).and_then(|counter| counter.read());
+    let group = TargetGroup::open(&[attr], &target).and_then(|group| group.read().map(|_| Reading::default()));
+    for result in [counter, of_target, group] {
+        let error = result.expect_err("not readable");
+        assert!(error.reason().starts_with("fcntl(F_SETFL) failed with EPERM"), "{error}");
     }
 }
 

@@ -15,6 +15,9 @@ fn main() {
             trial("only_a_leader_may_be_pinned_or_exclusive", only_a_leader_may_be_pinned_or_exclusive),
             trial("members_of_several_pmus_stop_and_start_together", members_of_several_pmus_stop_and_start_together),
             trial("a_group_inherits_as_a_unit_or_not_at_all", a_group_inherits_as_a_unit_or_not_at_all),
+            trial("a_stopped_group_counts_no_child_that_executes_a_program", || {
+                a_stopped_group_counts_no_child_that_executes_a_program();
+            }),
             trial("members_are_counters_too", || members_are_counters_too(&Attr::new(Software::TaskClock))),
         ],
         &[
@@ -103,6 +106,19 @@ fn counters_that_joined_a_group_are_read_at_once() {
     }
 }
 
+/// The child inherits the events as they are: stopped.
+fn a_stopped_group_counts_no_child_that_executes_a_program() {
+    let attr = |event: Software| Attr::new(event).inherit(true).disabled(true);
+    let opened = Group::open(&[attr(Software::TaskClock), attr(Software::PageFaults)]);
+    if is_unsupported(&opened) {
+        return;
+    }
+    let group = opened.expect("every kernel has them");
+    let child = std::process::Command::new("true").status().expect("started");
+    assert!(child.success(), "{child}");
+    assert_eq!(group.read().expect("readable").values, [0, 0]);
+}
+
 fn an_empty_group_is_refused() {
     assert!(Group::open(&[]).is_err_and(|error| error.reason().contains("no events")));
 }
@@ -110,7 +126,7 @@ fn an_empty_group_is_refused() {
 fn a_member_that_cannot_be_opened_is_named() {
     let attrs = [Attr::new(Software::TaskClock), Attr::new(Event::raw(u64::MAX))];
     if let Err(error) = Group::open(&attrs) {
-        assert!(error.is_unsupported() || error.to_string().starts_with("rffffffffffffffff"), "{error}");
+        assert!(error.is_unsupported() || error.to_string().starts_with("r0xffffffffffffffff"), "{error}");
         assert!(!error.to_string().contains("too big"), "{error}");
     }
 }

@@ -58,6 +58,7 @@ fn main() {
             trial("a_reader_of_an_overwritten_ring_keeps_its_pause", || {
                 faults::a_reader_of_an_overwritten_ring_keeps_its_pause();
             }),
+            trial("a_reader_that_was_refused_pauses_nothing", faults::a_reader_that_was_refused_pauses_nothing),
             trial("samples_contain_what_was_requested", || passes("contents")),
             trial("members_of_a_group_that_sample_write_to_the_ring", || {
                 faults::members_of_a_group_that_sample_write_to_the_ring();

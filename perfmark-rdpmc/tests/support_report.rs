@@ -269,6 +269,31 @@ fn invalid_files_do_not_panic() {
 }
 
 #[test]
+fn without_descriptors_the_remedy_is_of_the_limit_that_was_reached() {
+    let mut support = support();
+    for (errno, remedy) in [(libc::EMFILE, "raise RLIMIT_NOFILE (`ulimit -n`)"), (libc::ENFILE, "raise fs.file-max")] {
+        let Some(trial) = &mut support.trial else { return };
+        trial.user_mode = Err(errno);
+        assert_eq!(finding(&support, "user mode").remedy.as_deref(), Some(remedy));
+    }
+}
+
+#[test]
+fn an_unknown_limit_on_rings_is_not_reported_as_none() {
+    let mut support = support();
+    if support.trial.as_ref().is_none_or(|trial| trial.sampling.is_err()) {
+        return;
+    }
+    support.locked_memory.exempt = false;
+    support.locked_memory.rlimit_memlock = None;
+    let text = finding(&support, "sampling").text;
+    assert!(!text.contains("rings") && !text.contains("no limit"), "{text}");
+    support.locked_memory.exempt = true;
+    let text = finding(&support, "sampling").text;
+    assert!(text.ends_with("; there is no limit on rings"), "{text}");
+}
+
+#[test]
 fn the_report_of_this_machine_agrees_with_what_opens() {
     let support = support();
     println!("{support}");

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use perfmark::{Format, Session, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
-use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, text};
+use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, scenario_of, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
             "an_empty_line_is_before_a_table_on_stderr_and_before_no_other_format",
             an_empty_line_is_before_a_table_on_stderr,
         ),
+        ("a_program_whose_file_was_deleted_keeps_its_name", a_program_whose_file_was_deleted_keeps_its_name),
         ("a_terminal_gets_its_width_and_colours_unless_disabled", a_terminal_gets_its_width_and_colours),
         ("a_report_that_cannot_be_written_goes_to_stderr", a_report_that_cannot_be_written_goes_to_stderr),
         ("events_in_the_environment_apply_to_bare_marks_only", events_in_the_environment_apply_to_bare_marks_only),
@@ -174,6 +175,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             println!("the program's own output");
         }
         "sessions" => [Format::Table, Format::Markdown].into_iter().for_each(session),
+        "deleted" => fs::remove_file(env::current_exe().expect("known")).expect("its own copy"),
         "off" => {
             let descriptors = || fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
             let mappings = || fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count());
@@ -360,6 +362,16 @@ fn an_empty_line_is_before_a_table_on_stderr() {
     assert_eq!(has_empty_lines(&scenario("sessions", &[("PERFMARK_OUTPUT", "-")])), [true, false]);
 }
 
+/// As after a deployment, which replaces the file.
+fn a_program_whose_file_was_deleted_keeps_its_name() {
+    let program = file("deleted");
+    fs::copy(env::current_exe().expect("known"), &program).expect("copied");
+    let output = scenario_of(&program, "deleted", &[("PERFMARK_FORMAT", "json")]);
+    assert_code(&output, 0);
+    let report: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(report["program"].as_str(), program.file_name().expect("a name").to_str());
+}
+
 fn a_terminal_gets_its_width_and_colours() {
     for (columns, variables, has_color) in [
         (80, [("TERM", "xterm"), ("NO_COLOR", "")], true),
@@ -411,6 +423,13 @@ fn a_report_that_cannot_be_written_goes_to_stderr() {
     assert_code(&output, 0);
     assert!(stderr.starts_with("perfmark: PERFMARK_OUTPUT=/proc/report: "), "{stderr}");
     assert!(stderr.contains("work"), "{stderr}");
+    let mut command = command(&env::current_exe().expect("known"), "sigpipe", &[("PERFMARK_OUTPUT", "-")]);
+    let full = fs::File::options().write(true).open("/dev/full").expect("there");
+    let output = command.stdout(full).output().expect("started");
+    let stderr = text(&output.stderr);
+    assert_code(&output, 0);
+    let why = "perfmark: PERFMARK_OUTPUT=-: No space left on device (os error 28); the report follows\n";
+    assert!(stderr.starts_with(why) && stderr.contains("work"), "{stderr}");
 }
 
 fn events_in_the_environment_apply_to_bare_marks_only() {

@@ -42,9 +42,12 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
     if requested.flags & FLAG_EXCLUDE_USER != 0
         && encoding.kind == TYPE_SOFTWARE
         && matches!(encoding.config, COUNT_SW_TASK_CLOCK | COUNT_SW_CPU_CLOCK)
+        && !requested.samples
     {
         return Some(
-            "linux excludes no mode from its clocks: it would count the thread's total time, user mode included".into(),
+            "linux excludes no mode from the counts of its clocks: it would count the thread's total time, user mode \
+             included"
+                .into(),
         );
     }
     if encoding.kernel_only && all(FLAG_EXCLUDE_KERNEL) {
@@ -75,7 +78,11 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
                 .into(),
         );
     }
-    if cfg!(target_arch = "x86_64") && requested.flags >> PRECISE_IP_SHIFT & 0b11 != 0 && !requested.samples {
+    if cfg!(target_arch = "x86_64")
+        && encoding.counted_by != CountedBy::Kernel
+        && requested.flags >> PRECISE_IP_SHIFT & 0b11 != 0
+        && !requested.samples
+    {
         return Some(
             "precise_ip concerns sampling, and x86 refuses it without a sample period (EINVAL); set a period, or leave \
              out precise_ip"

@@ -91,6 +91,18 @@ fn fields_without_a_method_are_set_as_they_are() {
 }
 
 #[test]
+fn requests_are_equal_whatever_the_order_of_calls() {
+    let plain = Attr::new(Hardware::Cycles);
+    let set =
+        |fields: &[(Field, u64)]| fields.iter().fold(plain.clone(), |attr, &(field, value)| attr.field(field, value));
+    let [period, content] = [(Field::SamplePeriod, 1_000), (Field::SampleType, 1)];
+    assert_eq!(set(&[period, content]), set(&[content, period]));
+    let set_and_cleared = plain.clone().bits(Field::Flags, FLAG_INHERIT, true).bits(Field::Flags, FLAG_INHERIT, false);
+    assert_eq!(set_and_cleared, plain);
+    assert_eq!(plain.clone().bits(Field::SampleType, 1, false), plain);
+}
+
+#[test]
 fn a_breakpoint_is_its_address_length_and_accesses() {
     let raw = filled(&attr("mem:0x1000/8:w"));
     assert_eq!((raw.kind, raw.config, raw.bp_type, raw.config1, raw.config2), (5, 0, 2, 0x1000, 8));
@@ -172,6 +184,8 @@ fn events_without_a_hypervisor_mode_are_refused_if_no_other_mode_is_requested() 
     for text in ["task-clock:h", "cpu-clock:k"] {
         assert!(refusal(&attr(text), "alder-lake").contains("the thread's total time"), "{text}");
     }
+    let sampled = attr("cpu-clock:k").field(Field::SamplePeriod, 1_000_000);
+    assert!(sampled.encode(&Machine::fixture("alder-lake")).is_ok(), "linux takes no samples in an excluded mode");
     for text in ["task-clock", "cpu-clock:u", "task-clock:ukh", "page-faults:k", "page-faults:uh"] {
         assert!(attr(text).encode(&Machine::fixture("alder-lake")).is_ok(), "{text} counts something");
     }
@@ -230,4 +244,5 @@ fn precision_without_samples_is_refused() {
     let precise = Attr::new(Hardware::Cycles).precise_ip(1);
     assert!(refusal(&precise, "skylake-server").contains("without a sample period"));
     assert!(precise.field(Field::SamplePeriod, 1000).encode(&Machine::fixture("skylake-server")).is_ok());
+    assert!(Attr::new(Software::PageFaults).precise_ip(1).encode(&Machine::fixture("skylake-server")).is_ok());
 }

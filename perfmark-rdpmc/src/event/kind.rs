@@ -5,7 +5,7 @@ use std::fmt;
 use super::breakpoint::Breakpoint;
 use super::cache::CacheEvent;
 use super::generic::{Hardware, Software};
-use super::term::Term;
+use super::term::{Term, raw_digits};
 
 /// The kind of an event, without its modifiers. Events are created from their text and from the types of generic
 /// events, never from a `Kind`. This ensures that each event can be written as text.
@@ -59,7 +59,11 @@ impl fmt::Display for Kind {
             Self::Hardware(event) => f.write_str(event.name()),
             Self::Software(event) => f.write_str(event.name()),
             Self::Cache(event) => write!(f, "{event}"),
-            Self::Raw(config) => write!(f, "r{config:x}"),
+            Self::Raw(config) => {
+                let plain = format!("r{config:x}");
+                // A word without a digit is a name.
+                if raw_digits(&plain).is_some() { f.write_str(&plain) } else { write!(f, "r{config:#x}") }
+            }
             Self::Numbered { kind, config } => write!(f, "{kind}:{config:#x}"),
             Self::Tracepoint { system, name } => write!(f, "{system}:{name}"),
             Self::Breakpoint(breakpoint) => write!(f, "{breakpoint}"),

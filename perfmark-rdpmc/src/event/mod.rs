@@ -48,7 +48,7 @@ use crate::sys::{COUNT_SW_CPU_CLOCK, COUNT_SW_TASK_CLOCK, TYPE_HARDWARE, TYPE_HW
 /// |---|---|
 /// | `cycles`, `branch-misses`, `page-faults` | the kernel's generic events ([`Hardware`], [`Software`]) |
 /// | `L1-dcache-load-misses`, `dTLB-stores` | its generic cache events ([`CacheEvent`]) |
-/// | `r01c2` | the processor's event with that hexadecimal number |
+/// | `r01c2` | the processor's event with that hexadecimal number, which has a digit: `r0xef` |
 /// | `cpu/event=0xc2,umask=1,inv/` | an event of a PMU, by the fields of its format (`/sys/bus/event_source/devices`) |
 /// | `cpu/mem-loads,ldlat=30/`, `topdown-retiring` | an event that a PMU lists; the PMU and more fields are optional |
 /// | `sched:sched_switch` | a tracepoint; only root may look up its number |

@@ -7,7 +7,7 @@ use super::cache::CacheEvent;
 use super::generic::{Hardware, Software};
 use super::kind::Kind;
 use super::modifier::Modifiers;
-use super::term::{Term, is_name_char, number};
+use super::term::{Term, is_name_char, number, raw_digits};
 
 /// Words that perf accepts as events or as the start of one, but that count nothing, and why.
 const NOT_COUNTED: &[(&str, &str)] = &[
@@ -24,11 +24,11 @@ pub(super) fn event(text: &str) -> Result<(Kind, Modifiers), String> {
     if text.is_empty() {
         return Err("the event is empty".into());
     }
-    if let Some((_, why)) = NOT_COUNTED.iter().find(|(word, _)| *word == text) {
-        return Err((*why).into());
-    }
     if let Some(rest) = text.strip_prefix("mem:") {
         return breakpoint(rest);
+    }
+    if let Some((_, why)) = NOT_COUNTED.iter().find(|(word, _)| text.split(':').next() == Some(*word)) {
+        return Err((*why).into());
     }
     match text.split_once('/') {
         Some((pmu, rest)) => on_pmu(pmu, rest),
@@ -137,11 +137,7 @@ pub(super) fn generic(name: &str) -> Option<Kind> {
 
 /// `r1c2`, which is hexadecimal.
 fn raw(name: &str) -> Result<Option<Kind>, String> {
-    let Some(digits) = name.strip_prefix('r') else { return Ok(None) };
-    let digits = digits.strip_prefix("0x").unwrap_or(digits);
-    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return Ok(None);
-    }
+    let Some(digits) = raw_digits(name) else { return Ok(None) };
     let config = u64::from_str_radix(digits, 16).map_err(|_| format!("{name} has more than 64 bits"))?;
     Ok(Some(Kind::Raw(config)))
 }

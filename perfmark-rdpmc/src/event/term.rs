@@ -113,16 +113,20 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, radix).map_err(|_| format!("{text} has more than 64 bits"))
 }
 
-/// `r1c2`, `r0x1c2`, `0x1c2`: a number for config. A word such as `ref` that only happens to consist of hexadecimal
-/// letters is not one.
+/// `r1c2`, `r0x1c2`, `0x1c2`: a number for config.
 fn raw(text: &str) -> Option<u64> {
-    if let Some(digits) = text.strip_prefix('r') {
-        let digits = digits.strip_prefix("0x").unwrap_or(digits);
-        let hex = digits.len() <= 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let is_word = !digits.bytes().any(|digit| digit.is_ascii_digit());
-        return if hex && !is_word { u64::from_str_radix(digits, 16).ok() } else { None };
+    match raw_digits(text) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.starts_with("0x").then(|| number(text).ok()).flatten(),
     }
-    text.starts_with("0x").then(|| number(text).ok()).flatten()
+}
+
+/// The hexadecimal digits of `r1c2` or `r0x1c2`. A word such as `ref` that only happens to consist of hexadecimal
+/// letters has none; that number is `r0xef`.
+pub(super) fn raw_digits(text: &str) -> Option<&str> {
+    let number = text.strip_prefix('r').filter(|number| number.bytes().any(|digit| digit.is_ascii_digit()))?;
+    let digits = number.strip_prefix("0x").unwrap_or(number);
+    (!digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(digits)
 }
 
 pub(super) fn is_name_char(c: char) -> bool {

@@ -21,7 +21,7 @@ fn message(text: &str) -> String {
 fn every_generic_name_parses_as_its_event() {
     let all = Hardware::ALL.iter().map(|&event| Event::from(event));
     let all = all.chain(Software::ALL.iter().map(|&event| event.into())).chain(CacheEvent::all().map(Event::from));
-    for event in all.chain([Event::raw(0), Event::raw(0x1c2), Event::raw(u64::MAX)]) {
+    for event in all.chain([0, 0xef, 0x1c2, u64::MAX].map(Event::raw)) {
         assert_eq!(event.to_string().parse(), Ok(event.clone()));
         assert_eq!(event.to_string().replace('-', "_").parse(), Ok(event.clone()), "as a Rust identifier");
         let full = Modifier::ALL.iter().fold(event, |event, &modifier| event.with(modifier));
@@ -42,6 +42,8 @@ const WRITTEN: &[(&str, &str)] = &[
     ("llc_stores", "LLC-stores"),
     ("rC2", "rc2"),
     ("r0x01c2:u", "r1c2:u"),
+    ("r0xef", "r0xef"),
+    ("ref", "ref"),
     ("1:2", "1:0x2"),
     ("0x4:0x3c:u", "4:0x3c:u"),
     ("mem-loads", "mem-loads"),
@@ -64,6 +66,8 @@ const WRITTEN: &[(&str, &str)] = &[
     ("cpu/event=010/", "cpu/event=0xa/"),
     ("cpu/r01c2/", "cpu/config=0x1c2/"),
     ("cpu/0x1c2/", "cpu/config=0x1c2/"),
+    ("cpu/r0xef/", "cpu/config=0xef/"),
+    ("cpu/ref/", "cpu/ref/"),
     ("cpu/config=1,config1=2,config2=3,config3=4/", "cpu/config=0x1,config1=0x2,config2=0x3,config3=0x4/"),
     ("cpu/mem-loads,ldlat=30,name=loads/", "cpu/mem-loads,ldlat=0x1e,name=loads/"),
     ("cpu/event=1,name='LSD.UOPS:cmask=0x1'/", "cpu/event=0x1,name=LSD.UOPS:cmask=0x1/"),
@@ -111,6 +115,8 @@ fn an_invalid_text_is_refused_with_the_reason() {
         ("sched:", "the name of a tracepoint must begin with a letter"),
         ("mem:", "the address: \"\" is not a number"),
         ("mem", "its address is missing"),
+        ("dummy:u", "it counts nothing"),
+        ("duration_time:u", "it is a clock of the perf tool"),
         ("mem:0x10/9", "the length 9 is not 1 to 8 bytes"),
         ("mem:0x10:rwx", "executions (x) cannot be combined"),
         ("mem:0x10:rr", "is not one of r, w, rw, x"),

@@ -32,7 +32,8 @@ impl Ring {
         self.all("ioctl(DISABLE)", |source| source.ioctl(IOC_DISABLE, 0))
     }
 
-    /// Sets the [counts](Self::counts) of all events of the ring to 0. Their times and lost records continue.
+    /// Sets the [counts](Self::counts) of all events of the ring to 0. Their times and lost records continue. If an
+    /// event [inherits](crate::Attr::inherit), what ended children have added stays in its count.
     ///
     /// # Errors
     ///

@@ -65,7 +65,10 @@ impl Ring {
         };
         if self.is_overwritten {
             self.is_read.store(true, SeqCst);
-            self.update_pause().map_err(refuse)?;
+            self.update_pause().map_err(|refusal| {
+                self.is_read.store(false, SeqCst);
+                refuse(refusal)
+            })?;
         }
         let head = page.data_head.load(Acquire);
         let (position, end) = if self.is_overwritten {

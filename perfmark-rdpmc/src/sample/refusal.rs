@@ -52,17 +52,17 @@ pub(super) fn mapping(pages: usize, errno: i32, need_less: &str) -> String {
             let memory = LockedMemory::here();
             let number = |n: Option<u64>| n.map_or_else(|| "unknown".into(), |n| n.to_string());
             let ring = if pages == 1 { "a ring of one page".into() } else { format!("a ring of {pages} pages") };
-            let rings = match memory.rings(pages as u64) {
-                Some(1) => "1 such ring".into(),
-                rings => format!("{} such rings", number(rings)),
+            let together = match memory.rings(pages as u64) {
+                Some(1) => ": all processes of this user together may map 1 such ring".into(),
+                Some(rings) => format!(": all processes of this user together may map {rings} such rings"),
+                None => String::new(),
             };
             let (kib, cpus) = (number(memory.perf_event_mlock_kb), number(memory.cpus));
             let limit = number(memory.rlimit_memlock.map(|bytes| bytes / 1024));
             format!(
-                "no locked memory is left for {ring} and one more: all processes of this user \
-                 together may map {rings} (kernel.perf_event_mlock_kb is {kib} KiB for each of {cpus} \
-                 CPUs, RLIMIT_MEMLOCK {limit} KiB); {need_less}, or raise kernel.perf_event_mlock_kb or \
-                 RLIMIT_MEMLOCK (`ulimit -l`)"
+                "no locked memory is left for {ring} and one more{together} (kernel.perf_event_mlock_kb is {kib} \
+                 KiB for each of {cpus} CPUs, RLIMIT_MEMLOCK {limit} KiB); {need_less}, or raise \
+                 kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK (`ulimit -l`)"
             )
         }
         libc::ENOMEM => {

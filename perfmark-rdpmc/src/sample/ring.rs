@@ -34,14 +34,15 @@ pub struct Ring {
     // The order of the fields is the order in which they are dropped.
     pub(super) aux: Option<AuxMapping>,
     pub(crate) mapping: RingMapping,
+    /// Keeps the group's other events open. Closing a leader first would turn each of them into a group of its own on
+    /// the PMU.
+    members: Vec<Source>,
     /// The sampled event on each kind of core, and then the events that were added.
     pub(super) sources: Vec<Source>,
     /// How many of them are the sampled event.
     pub(super) own: usize,
     /// Each event that was added, and the index of its first source.
     added: Vec<(Attr, usize)>,
-    /// Keeps the group's other events open.
-    members: Vec<Source>,
     target: Target,
     pub(super) layout: Layout,
     pub(super) is_overwritten: bool,
@@ -122,11 +123,11 @@ impl Sampler {
     }
 }
 
-/// The events of a sampler, open and stopped.
+/// The events of a sampler, open and stopped. They are dropped in the order of a [`Ring`]'s.
 struct Events {
+    members: Vec<Source>,
     /// The sampled event on each kind of core, at least one.
     sources: Vec<Source>,
-    members: Vec<Source>,
     layout: Layout,
 }
 
@@ -252,8 +253,8 @@ impl Ring {
         if started.is_ok() {
             self.added.push((sampler.attr, first));
         } else {
-            self.sources.truncate(first);
             self.members.truncate(members);
+            self.sources.truncate(first);
         }
         started
     }
@@ -349,7 +350,8 @@ impl Ring {
         self.layout
     }
 
-    /// The count and the lost records of the sampled event so far, by `read(2)`.
+    /// The count and the lost records of the sampled event so far, by `read(2)`. The count of a clock includes all
+    /// modes: linux takes no samples in those that are excluded, and counts them all the same.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use super::number::{counted, grouped};
 use super::pmus::CorePmu;
 use super::trial::{Time, Trial};
 use crate::clock;
-use crate::error::errno_text;
+use crate::error::{errno_text, exhausted};
 use crate::event::Hardware;
 use crate::machine::DEVICES;
 
@@ -142,19 +142,18 @@ impl Support {
         let level = self.rights.level();
         let sysctl = format!("as root{}: sysctl kernel.perf_event_paranoid=2", self.on_its_host());
         let filtered = self.confinement.seccomp == Some(true);
-        match self.trial.as_ref().and_then(|trial| trial.user_mode.err()) {
+        let errno = self.trial.as_ref().and_then(|trial| trial.user_mode.err());
+        let limit = errno.and_then(|errno| Some((errno, exhausted(errno)?.split_once("; ")?)));
+        if let Some((errno, (why, remedy))) = limit {
+            let text =
+                format!("perf_event_open failed with {}: {why}, so files cannot be read either", errno_text(errno));
+            return bad(subject, text, remedy);
+        }
+        match errno {
             Some(libc::ENOSYS) if self.rights.paranoid.is_none() && !filtered => bad(
                 subject,
                 "perf_event_open failed with ENOSYS: this kernel, or the sandbox that emulates it, has no perf events",
                 "run on a Linux kernel that has them (CONFIG_PERF_EVENTS)",
-            ),
-            Some(errno) if is_out_of_descriptors(errno) => bad(
-                subject,
-                format!(
-                    "perf_event_open failed with {}: no file descriptor is left, so files cannot be read either",
-                    errno_text(errno)
-                ),
-                "ulimit -n 1024 (EMFILE), or as root: sysctl fs.file-max (ENFILE)",
             ),
             Some(errno @ (libc::ENOSYS | libc::EPERM)) => {
                 let by = if filtered { "a seccomp filter is installed" } else { "no seccomp filter is visible" };
@@ -386,10 +385,11 @@ impl Support {
         match &trial.sampling {
             Ok(event) => {
                 let rings = match self.locked_memory.rings(1) {
-                    Some(rings) => format!("locked memory is enough for {} of one page", counted(rings, "ring")),
-                    None => "there is no limit on rings".into(),
+                    Some(rings) => format!("; locked memory is enough for {} of one page", counted(rings, "ring")),
+                    None if self.locked_memory.is_unlimited() => "; there is no limit on rings".into(),
+                    None => String::new(),
                 };
-                Some(good(subject, format!("works, as tested with {event}; {rings}")))
+                Some(good(subject, format!("works, as tested with {event}{rings}")))
             }
             // Another finding says so.
             Err(_) if !self.user_mode() => None,
@@ -408,14 +408,15 @@ impl Support {
         let subject = "switch cost";
         match &trial.switch_cost {
             Ok(cost) => {
-                let text = format!("a context switch takes {} ns longer while off_cpu is recorded", cost.as_nanos());
+                let cost = cost.as_nanos();
+                let text = format!("leaving a CPU and returning takes {cost} ns longer while off_cpu is recorded");
                 Some(note(subject, text))
             }
             // Another finding says so.
             Err(_) if !self.user_mode() => None,
             Err(why) => Some(note(
                 subject,
-                format!("the cost of a context switch while off_cpu is recorded was not measured: {why}"),
+                format!("how much longer a thread takes to leave a CPU and return was not measured: {why}"),
             )),
         }
     }

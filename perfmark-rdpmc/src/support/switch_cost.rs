@@ -1,4 +1,4 @@
-//! How much longer a context switch takes while time off the CPU is recorded.
+//! How much longer a thread takes to leave its CPU and return while its time off the CPU is recorded.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -13,8 +13,6 @@ use crate::sys;
 const ROUNDS: usize = 15;
 /// The times that the thread leaves its CPU and returns in a round.
 const TIMES: u32 = 16;
-/// To leave the CPU, and to return.
-const SWITCHES: u32 = 2 * TIMES;
 /// If other threads have the CPU for so long, the measurement ends.
 const LONGEST: Duration = Duration::from_millis(100);
 
@@ -38,7 +36,7 @@ fn measured() -> Result<Duration, String> {
     let (with, without) = with_partner(|partner| shortest(|| partner.hand_over(deadline)))??;
     let disturbed = || "other programs disturbed the measurement; try again".to_owned();
     let difference = with.zip(without).and_then(|(with, without)| with.checked_sub(without));
-    difference.map(|difference| difference / SWITCHES).filter(|cost| !cost.is_zero()).ok_or_else(disturbed)
+    difference.map(|difference| difference / TIMES).filter(|cost| !cost.is_zero()).ok_or_else(disturbed)
 }
 
 /// The shortest rounds with and without recording, as far as there was time for one.

@@ -30,8 +30,8 @@ pub struct Trial {
     pub cost: Cost,
     /// The event of which a sample was taken: cycles, or without a PMU the CPU's clock. If there was none, why.
     pub sampling: Result<Event, Error>,
-    /// How much longer each context switch from or to a thread takes while an [`OffCpu`](crate::OffCpu) records it. If
-    /// it was not measured, why.
+    /// How much longer a thread takes to leave its CPU and return while an [`OffCpu`](crate::OffCpu) records it. If it
+    /// was not measured, why.
     pub switch_cost: Result<Duration, String>,
 }
 

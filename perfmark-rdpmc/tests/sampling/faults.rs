@@ -154,6 +154,21 @@ pub(super) fn a_reader_of_an_overwritten_ring_keeps_its_pause() {
     assert!(written());
 }
 
+pub(super) fn a_reader_that_was_refused_pauses_nothing() {
+    let ring = open(&faults().pages(1).overwrite(true));
+    let own = ring.as_fd().try_clone_to_owned().expect("a descriptor is left");
+    let other = std::fs::File::open("/dev/null").expect("there");
+    // SAFETY: the ring's number is another file's for a while, as if other code had closed it.
+    let replace = |by: i32| unsafe { libc::dup3(by, ring.as_fd().as_raw_fd(), libc::O_CLOEXEC) };
+    assert!(replace(other.as_raw_fd()) >= 0);
+    assert!(ring.reader().is_err());
+    assert!(replace(own.as_raw_fd()) >= 0);
+    ring.pause_output(false).unwrap_or_else(|error| panic!("{error}"));
+    let before = ring.head();
+    touch(10);
+    assert_ne!(ring.head(), before);
+}
+
 pub(super) fn samples_contain_what_was_requested() {
     // Unprivileged, without a PMU, on x86-64 and arm64: the stack pointer's number differs.
     let stack_pointer = if cfg!(target_arch = "x86_64") { 7 } else { 31 };

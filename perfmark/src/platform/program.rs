@@ -8,7 +8,10 @@ pub(crate) fn program() -> Option<PathBuf> {
     if let Some(path) = linux::started_by_the_loader() {
         return Some(path.into());
     }
-    std::env::current_exe().ok()
+    let path = std::env::current_exe().ok()?;
+    // Linux appends this to the path of a file that was deleted or replaced since the program started.
+    let former = path.to_str().and_then(|path| path.strip_suffix(" (deleted)")).filter(|_| !path.exists());
+    Some(former.map(PathBuf::from).unwrap_or(path))
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri), feature = "sampling"))]

@@ -87,20 +87,27 @@ pub(crate) fn write_all(fd: i32, text: &str) {
     _ = write_own(fd, text);
 }
 
-/// Writes a report to a descriptor, and reports how much was not written because nobody read it.
+/// Writes a report to a descriptor, and reports how much was not written because nobody read it. A report that cannot
+/// be written on stdout goes to stderr, unless the reader of stdout has ended.
 pub(crate) fn print_report(fd: i32, text: &str) {
-    let Err(unwritten) = write_own(fd, text) else { return };
-    if unwritten.why.kind() == io::ErrorKind::NotFound && fd == STDOUT {
-        say(
+    let Err(Unwritten { left, why }) = write_own(fd, text) else { return };
+    match why.kind() {
+        io::ErrorKind::NotFound if fd == STDOUT => say(
             "stdout is another file than when the program started, so it gets no report; set PERFMARK_OUTPUT to a file",
-        );
-    }
-    if unwritten.why.kind() == io::ErrorKind::WouldBlock {
-        // Its last line may be cut.
-        let start = if fd == STDERR && unwritten.left < text.len() { "\n" } else { "" };
-        let (left, all) = (unwritten.left, text.len());
-        let why = "the reader did not read them in time; set PERFMARK_OUTPUT to a file";
-        write_all(STDERR, &format!("{start}perfmark: {left} of {all} bytes of the report were not written: {why}\n"));
+        ),
+        io::ErrorKind::WouldBlock => {
+            // Its last line may be cut.
+            let start = if fd == STDERR && left < text.len() { "\n" } else { "" };
+            let (all, why) = (text.len(), "the reader did not read them in time; set PERFMARK_OUTPUT to a file");
+            let message = format!("{start}perfmark: {left} of {all} bytes of the report were not written: {why}\n");
+            write_all(STDERR, &message);
+        }
+        io::ErrorKind::BrokenPipe => {}
+        _ if fd == STDOUT => {
+            say(&format!("PERFMARK_OUTPUT=-: {why}; the report follows"));
+            print_report(STDERR, text);
+        }
+        _ => {}
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! The fork handlers are registered before `main`. A program's own handlers therefore run before them in the parent,
 //! and after them in the child. Handlers that libraries registered even earlier run in between, while the forking
-//! thread holds the lock with all signals blocked. They may open, drop and [`read`](crate::Counter::read) counters all
+//! thread holds the lock with signals blocked. They may open, drop and [`read`](crate::Counter::read) counters all
 //! the same: that thread does not take the lock again, and a number that a fork wipes shows that the counters are the
 //! parent's. If such a handler opens a counter in the child, the parent's are released at that point.
 //!
@@ -103,8 +103,9 @@ struct List {
 }
 
 /// The list and its lock. The handler before a fork takes the lock and the ones after it release it, which no guard of
-/// the standard library can do. The lock is held with all signals blocked, so no other code runs on the thread that
-/// holds it.
+/// the standard library can do. The lock is held with signals blocked, so no other code runs on the thread that holds
+/// it, except handlers of [`FAULTS`]. These cannot open or drop counters, which allocates, and so is not safe in a
+/// signal handler (`signal-safety(7)`).
 struct SharedList {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     list: UnsafeCell<List>,
@@ -173,14 +174,21 @@ fn register() {
     });
 }
 
-/// Blocks all signals of this thread, and returns the previous mask; `None` if a filter forbids that.
+/// The signals that the kernel forces on a thread, such as SIGSYS for a system call that a filter traps. It ends a
+/// process that blocks them. SIGTRAP is not one of them: that of a sampled event waits while it is blocked.
+const FAULTS: [libc::c_int; 5] = [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+
+/// Blocks the signals of this thread except [`FAULTS`], and returns the previous mask; `None` if a filter forbids that.
 #[inline(never)]
 fn block_signals() -> Option<libc::sigset_t> {
     // SAFETY: live sets, which may be zeroed.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
-        (libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) == 0).then_some(before)
+        for fault in FAULTS {
+            libc::sigdelset(&raw mut all, fault);
+        }
+        (libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before) == 0).then_some(before)
     }
 }
 
@@ -195,11 +203,11 @@ fn with_list<R>(change: impl FnOnce(&mut List) -> R) -> R {
     let mask = block_signals();
     let has_lock = FORKS.get() > 0;
     if !has_lock {
-        // SAFETY: a static mutex. No signal handler of this thread can run and lock it now.
+        // SAFETY: a static mutex. The only signal handlers that can run on this thread now are those of faults.
         unsafe { libc::pthread_mutex_lock(LIST.mutex.get()) };
     }
-    // SAFETY: the lock is held, and this function does not call itself: `change` runs no foreign code, and all signals
-    // are blocked.
+    // SAFETY: the lock is held, and this function does not call itself: `change` runs no foreign code, and handlers of
+    // `FAULTS` open and drop no counters.
     let list = unsafe { &mut *LIST.list.get() };
     if list.generation != generation() {
         list.release_inherited();

@@ -195,9 +195,11 @@ impl Promises {
     }
 }
 
-/// The signals that stay blocked where unblocking is refused: all but the C library's own, which perfmark blocks for a
-/// moment; those that writing raises; all while a thread is created; all but those of faults during cold work.
-const STAY_BLOCKED: [u64; 4] = [0xffff_fffe_7ffb_feff, 0x100_1200, 0xffff_ffff_fffb_feff, 0xffff_fffe_3ffb_fa27];
+/// The signals that stay blocked where unblocking is refused: all while a thread is created, without and with the C
+/// library's own; those that writing raises; all but those of faults during cold work, and the same with SIGTRAP while
+/// the list of counters changes.
+const STAY_BLOCKED: [u64; 5] =
+    [0xffff_fffe_7ffb_feff, 0xffff_ffff_fffb_feff, 0x100_1200, 0xffff_fffe_3ffb_fa27, 0xffff_fffe_3ffb_fa37];
 const LEAVES: [&str; 3] = ["SYS_munmap", "ioctl(PERF_EVENT_IOC_ID)", "fcntl(F_GETFL)"];
 
 /// All reports: on stdout, on stderr among perfmark's own lines, and in files. There is nothing else, and nothing
