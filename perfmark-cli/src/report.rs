@@ -98,7 +98,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "MARKS", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     details: Option<Filter>,
     /// Name the lines of samples, from the programs that were sampled or their separate debug information: in the usual
-    /// places, and in this file or directory. A file is used if its build id is the sampled one
+    /// places, and in this file or directory. A file is used if its build id is the sampled one, or its name if there
+    /// was none
     #[arg(
         long,
         value_name = "FILE|DIRECTORY",

@@ -49,7 +49,10 @@ fn after_a_reset_values_include_later_calls_only() {
         assert!(perfmark::threads().iter().flat_map(|thread| &thread.marks).all(|mark| mark.calls == 0));
         let difference = after.since(&before);
         assert!(
-            difference.notes.last().is_some_and(|note| note.contains("nothing was subtracted")),
+            difference
+                .notes
+                .last()
+                .is_some_and(|note| note.contains("nothing was subtracted: `reset` was called between")),
             "{:?}",
             difference.notes
         );

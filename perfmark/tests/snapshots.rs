@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::thread;
 
 use alone::passed_in_own_process;
-use perfmark::{Mark, Snapshot, Values, perfmark, snapshot};
+use perfmark::{Mark, Read, Snapshot, Values, perfmark, snapshot};
 
 #[perfmark(time, page_faults)]
 fn work(rounds: u64) -> u64 {
@@ -107,13 +107,20 @@ fn a_later_snapshot_or_one_of_another_process_is_not_subtracted() {
     let difference = before.since(&after);
     assert_eq!(difference.marks, before.marks);
     assert!(
-        difference.notes.last().is_some_and(|note| note.contains("is not an earlier one of this process")),
+        difference.notes.last().is_some_and(|note| note.contains("the other snapshot is later than this one")),
         "{:?}",
         difference.notes
     );
-    let mut other = before;
+    let mut other = before.clone();
     other.pid += 1;
-    assert_eq!(after.since(&other).marks, after.marks);
+    let mut with_more = before;
+    with_more.marks.iter_mut().for_each(|mark| mark.calls += 1_000_000);
+    let both = format!("the other snapshot is of process {}, and this one of process {}", other.pid, after.pid);
+    for (other, why) in [(other, &*both), (with_more, "the other snapshot has calls that this one does not have")] {
+        let difference = after.since(&other);
+        assert_eq!(difference.marks, after.marks);
+        assert!(difference.notes.last().is_some_and(|note| note.ends_with(why)), "{:?}", difference.notes);
+    }
 }
 
 #[test]
@@ -186,6 +193,23 @@ fn merged_snapshots_of_several_versions_of_perfmark_say_so() {
     let note = "perfmark 0.1.0 recorded some of the values, and 0.2.0 others".to_owned();
     assert_eq!(merged(["0.1.0", "0.2.0", "0.2.0"]), ("0.1.0".to_owned(), vec![note]));
     assert_eq!(merged(["0.1.0", "", "0.1.0"]), ("0.1.0".to_owned(), vec![]), "reports without a version");
+}
+
+#[test]
+fn a_merged_snapshot_blames_no_wrong_process_for_an_event_that_was_not_counted() {
+    let of = |pid, read, reason: Option<&str>| {
+        let mut event = perfmark::Event::default();
+        (event.name, event.read, event.reason) = ("cycles".into(), read, reason.map(str::to_owned));
+        let mut one = Snapshot::default();
+        (one.schema, one.pid, one.events) = (1, pid, vec![event]);
+        one
+    };
+    let lacks = |pid| of(pid, Read::None, Some("no PMU"));
+    let mut all = Snapshot::default();
+    for one in [&lacks(1), &lacks(2), &of(3, Read::User, None), &lacks(4)] {
+        all.merge(one);
+    }
+    assert_eq!(all.notes, ["cycles: not counted in some processes: no PMU"]);
 }
 
 #[test]

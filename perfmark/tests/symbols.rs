@@ -128,6 +128,8 @@ mod linux {
             ("a_stack_that_is_too_short_for_sort_by_key_has_its_outermost_line", time_in_sort_by),
             ("a_stripped_program_is_named_from_its_separate_debug_information", a_stripped_program_is_named),
             ("debug_information_of_another_build_is_refused", another_build_is_refused),
+            ("a_stripped_program_has_the_functions_of_its_separate_symbols", separate_symbols),
+            ("a_file_does_not_name_another_module_without_a_build_id", without_build_ids),
             ("a_program_that_the_loader_starts_has_its_own_name_and_lines", started_by_the_loader),
             ("a_library_of_a_relative_path_has_lines_after_the_program_changes_its_directory", relative_library),
             ("a_library_without_rust_and_without_debug_information_is_no_problem", library_without_lines),
@@ -292,6 +294,76 @@ mod linux {
         assert!(problem.contains(&why), "{problem}");
         assert!(lines(&snapshot).is_empty());
         println!("{} {problem}", process::id());
+    }
+
+    /// A program in C, whose function `work` is at that address.
+    fn in_c(folder: &Folder, option: &str) -> (PathBuf, u64) {
+        let [source, full] = [folder.0.join("app.c"), folder.0.join("app.full")];
+        fs::write(&source, "int work(int n) { return n + 1; }\nint main(void) { return work(-1); }\n")
+            .expect("written");
+        let mut compiler = Command::new("cc");
+        let compiler = compiler.args(["-g0", option, "-o"]).args([&full, &source]);
+        assert_code(&compiler.output().expect("a C compiler"), 0);
+        let names = Command::new("nm").arg(&full).output().expect("binutils").stdout;
+        let names = String::from_utf8(names).expect("UTF-8");
+        let line = names.lines().find(|line| line.ends_with(" work")).expect("a function");
+        let address = line.split(' ').next().expect("an address");
+        (full, u64::from_str_radix(address, 16).expect("a number"))
+    }
+
+    /// The functions of one sample in each module, and the problems.
+    fn names(symbols: &Symbols, modules: &[(&Path, Option<&str>)], address: u64) -> (Vec<String>, Vec<String>) {
+        let mut samples = perfmark::Samples::default();
+        let mut path = perfmark::SampledPath::default();
+        for (at, (file, build_id)) in modules.iter().enumerate() {
+            let mut module = perfmark::Module::default();
+            (module.path, module.build_id) = (file.to_str().expect("UTF-8").into(), build_id.map(str::to_owned));
+            samples.modules.push(module);
+            let mut location = perfmark::Location::default();
+            (location.module, location.address) = (at, address);
+            samples.locations.push(location);
+            let mut stack = perfmark::SampledStack::default();
+            (stack.locations, stack.samples) = (vec![at], 1);
+            path.stacks.push(stack);
+            path.samples += 1;
+        }
+        samples.paths.push(path);
+        let mut snapshot = Snapshot::default();
+        snapshot.samples.push(samples);
+        let problems = symbols.name(&mut snapshot).iter().map(ToString::to_string).collect();
+        let samples = &snapshot.samples[0];
+        let function = |&at: &usize| samples.frames[at].function.clone();
+        let functions = samples.locations.iter().flat_map(|location| location.frames.iter().map(function));
+        (functions.collect(), problems)
+    }
+
+    fn separate_symbols() {
+        let folder = Folder::new("symbols-functions");
+        let (full, address) = in_c(&folder, "-Wl,--build-id=0x6c01ab");
+        let [own, debug] = [folder.0.join("app"), folder.0.join("app.debug")];
+        for (option, to) in [("--only-keep-debug", &debug), ("--strip-all", &own)] {
+            assert_code(&Command::new("objcopy").arg(option).args([&full, to]).output().expect("binutils"), 0);
+        }
+        let named = |symbols: &Symbols| names(symbols, &[(&own, Some("6c01ab"))], address).0;
+        assert_eq!(named(&Symbols::new()), [""; 0]);
+        assert_eq!(named(&Symbols::new().search(&debug)), ["work"]);
+        assert_eq!(named(&Symbols::new().search(&own).search(&debug)), ["work"]);
+        let link = format!("--add-gnu-debuglink={}", debug.display());
+        assert_code(&Command::new("objcopy").arg(link).arg(&own).output().expect("binutils"), 0);
+        assert_eq!(named(&Symbols::new()), ["work"]);
+    }
+
+    fn without_build_ids() {
+        let folder = Folder::new("symbols-without-id");
+        let (full, address) = in_c(&folder, "-Wl,--build-id=none");
+        let modules = ["/nowhere/app.full", "/nowhere/libother.so"].map(|path| (Path::new(path), None));
+        let (functions, problems) = names(&Symbols::new().search(&full), &modules, address);
+        assert_eq!(functions, ["work"]);
+        let [own, other] = &problems[..] else { panic!("{problems:?}") };
+        let unchecked = format!("so it is unknown whether {} is the same build", full.display());
+        assert!(own.starts_with("/nowhere/app.full (50 %") && own.contains(&unchecked), "{own}");
+        let why = format!("without a build id, {} must have the name of the sampled file", full.display());
+        assert!(other.starts_with("/nowhere/libother.so (50 %") && other.contains(&why), "{other}");
     }
 
     fn started_by_the_loader() {

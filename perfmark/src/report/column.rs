@@ -9,7 +9,8 @@ use crate::snapshot::{Mark, Unit, Values};
 /// What a row shows: one event of one mark.
 pub(super) struct RowValues<'a> {
     mark: &'a Mark,
-    calls: u64,
+    /// `None` if their number is unknown.
+    calls: Option<u64>,
     /// `None` if nothing was measured.
     pub(super) values: Option<&'a Values>,
     /// Total and self of calls that did not return, if the row includes them.
@@ -29,7 +30,7 @@ impl<'a> RowValues<'a> {
     pub(super) fn new(mark: &'a Mark, values: Option<&'a Values>, shares: &Shares<'_>) -> Self {
         Self {
             mark,
-            calls: mark.calls,
+            calls: Some(mark.calls),
             values: values.filter(|values| values.measured > 0),
             unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
@@ -50,8 +51,8 @@ impl<'a> RowValues<'a> {
         }
     }
 
-    /// Sets the number of calls.
-    pub(super) fn with_calls(self, calls: u64) -> Self {
+    /// Sets the number of calls, if it is known.
+    pub(super) fn with_calls(self, calls: Option<u64>) -> Self {
         Self { calls, ..self }
     }
 
@@ -171,7 +172,7 @@ pub(super) const COLUMNS: [Column; 14] = [
     Column { head: "total", from: 0, cell: |row| row.total(RowValues::part) },
     Column { head: "self sum", from: 140, cell: |row| row.own(RowValues::sum) },
     Column { head: "total sum", from: 120, cell: |row| row.total(RowValues::sum) },
-    Column { head: CALLS, from: 0, cell: |row| integer(row.calls, Unit::Count) },
+    Column { head: CALLS, from: 0, cell: |row| row.calls.map_or_else(missing, |calls| integer(calls, Unit::Count)) },
     Column { head: "mean", from: 0, cell: |row| row.mean() },
     Column { head: "self mean", from: 160, cell: |row| row.own_mean() },
     Column { head: "min", from: 140, cell: |row| row.call(|values| values.min) },

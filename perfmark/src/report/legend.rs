@@ -279,7 +279,9 @@ pub(super) fn unfinished(
         let of_row = mark.values.iter().find(|values| Some(&*values.event) == group.event);
         let is_known = of_row.is_some_and(|values| (values.in_flight_total, values.in_flight_self) != (0, 0));
         let (known, unknown) = if is_known { (mark.in_flight, 0) } else { (0, mark.in_flight) };
-        let kinds = [(known, "running"), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
+        // The cost of one call may be known, and not that of another thread's.
+        let running = if known > 1 { "running, but only those of reporting threads" } else { "running" };
+        let kinds = [(known, running), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
         let kinds = kinds.into_iter().filter(|(calls, _)| *calls > 0);
         let kinds: Vec<String> = kinds.map(|(calls, what)| format!("{} {what}", exact(calls))).collect();
         if !kinds.is_empty() {
@@ -656,10 +658,12 @@ mod tests {
         };
         let mut dropped = with("dropped", 0);
         dropped.cancelled = 3;
-        let marks = [with("main", 7), with("worker", 0), dropped];
+        let one = Mark { in_flight: 1, ..with("one", 7) };
+        let marks = [with("main", 7), one, with("worker", 0), dropped];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
         let groups = Shares::new(&snapshot).groups(Sort::default());
-        let expected = "calls in self and total only: main (2 running), dropped (3 cancelled)\n\
+        let expected = "calls in self and total only: main (2 running, but only those of reporting threads), \
+                        one (1 running), dropped (3 cancelled)\n\
                         calls still running, in no column: worker (2), dropped (2)\n";
         assert_eq!(lines(|out| unfinished(out, &snapshot, &groups, &snapshot.names(), 200)), expected);
     }

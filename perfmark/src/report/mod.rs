@@ -182,6 +182,9 @@ pub struct Report<'a> {
     /// Further snapshots with their names, for the page.
     #[cfg(feature = "html")]
     runs: Vec<(String, Cow<'a, Snapshot>)>,
+    /// Those of `marks`, for runs that are added later.
+    #[cfg(feature = "html")]
+    filters: Vec<Filter>,
     format: Format,
     view: View,
 }
@@ -196,6 +199,8 @@ impl<'a> Report<'a> {
             snapshot: Cow::Borrowed(snapshot),
             #[cfg(feature = "html")]
             runs: Vec::new(),
+            #[cfg(feature = "html")]
+            filters: Vec::new(),
             format: Format::default(),
             view,
         }
@@ -222,7 +227,9 @@ impl<'a> Report<'a> {
     #[cfg(feature = "html")]
     #[must_use]
     pub fn run(mut self, name: &str, snapshot: &'a Snapshot) -> Self {
-        self.runs.push((name.to_owned(), Cow::Borrowed(snapshot)));
+        let mut run = Cow::Borrowed(snapshot);
+        self.filters.iter().for_each(|filter| run.to_mut().retain(|mark| filter.has_mark(mark)));
+        self.runs.push((name.to_owned(), run));
         self
     }
 
@@ -242,7 +249,7 @@ impl<'a> Report<'a> {
     }
 
     /// Sets how many marks have a row in a table; a line below has the number of the others. In Markdown, the others
-    /// are folded. `usize::MAX` shows all marks. The default is 20.
+    /// are folded. If that would be one mark, it has a row instead. `usize::MAX` shows all marks. The default is 20.
     #[must_use]
     pub fn top(mut self, marks: usize) -> Self {
         self.view.top = marks;
@@ -279,7 +286,10 @@ impl<'a> Report<'a> {
     pub fn marks(mut self, filter: &Filter) -> Self {
         self.snapshot.to_mut().retain(|mark| filter.has_mark(mark));
         #[cfg(feature = "html")]
-        self.runs.iter_mut().for_each(|(_, run)| run.to_mut().retain(|mark| filter.has_mark(mark)));
+        {
+            self.runs.iter_mut().for_each(|(_, run)| run.to_mut().retain(|mark| filter.has_mark(mark)));
+            self.filters.push(filter.clone());
+        }
         self
     }
 

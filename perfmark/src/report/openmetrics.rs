@@ -141,18 +141,20 @@ impl Event {
         Ok(())
     }
 
-    /// Upper bound and count of each bucket; the last one has no bound.
+    /// Upper bound and count of each bucket; the last one has no bound. The encoder adds the counts up, so their sum is
+    /// at most `u64::MAX`.
     fn buckets(&self, values: &Values) -> Vec<(f64, u64)> {
         let (first, last) = if self.is_time { (5, 35) } else { (0, 36) };
         let bounds = (first..=last).map(|power| 1_u64 << power).chain([u64::MAX]);
         let mut rest = values.buckets.iter().peekable();
         let mut counts: Vec<(f64, u64)> = Vec::new();
-        let one = self.unit().1;
+        let (one, mut left) = (self.unit().1, u64::MAX);
         for bound in bounds {
-            let mut count = 0;
+            let mut count = 0_u64;
             while let Some((.., more)) = rest.next_if(|(_, high, _)| *high <= bound) {
-                count += more;
+                count = count.saturating_add(*more).min(left);
             }
+            left -= count;
             counts.push((if bound == u64::MAX { f64::INFINITY } else { bound as f64 / one }, count));
         }
         counts

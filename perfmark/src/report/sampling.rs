@@ -107,10 +107,10 @@ fn short_stacks(snapshot: &Snapshot, samples: &Samples) -> Option<String> {
     }
     let by_mark = snapshot.samples_by_mark(samples);
     let lines = (0..snapshot.marks.len()).flat_map(|mark| by_mark.hot_lines(Some(mark)));
-    let (mut all, mut elsewhere) = (0, 0);
+    let (mut all, mut elsewhere) = (0_u64, 0_u64);
     for line in lines {
-        all += line.samples;
-        elsewhere += if line.is_own { 0 } else { line.samples };
+        all = all.saturating_add(line.samples);
+        elsewhere = elsewhere.saturating_add(if line.is_own { 0 } else { line.samples });
     }
     let percent = percent(elsewhere, all);
     (percent > MANY && elsewhere >= FEWEST).then(|| {
@@ -263,6 +263,13 @@ mod tests {
                         not reach the marked one; add `stack=8192` to PERFMARK_SAMPLE to sample more of it";
         assert_eq!(of_length(512), expected);
         assert_eq!([of_length(8192), of_length(0)], [""; 2]);
+        let of_most = lacks_of(|samples| {
+            samples.stack_bytes = 512;
+            for stack in samples.paths.iter_mut().flat_map(|path| &mut path.stacks) {
+                stack.samples = u64::MAX;
+            }
+        });
+        assert!(of_most.concat().contains("as 512 bytes of the stack"), "{of_most:?}");
     }
 
     #[test]

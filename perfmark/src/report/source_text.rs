@@ -30,6 +30,14 @@ pub(super) fn embed(snapshot: &mut Snapshot, reads_sources: bool) {
     }
     let mut lines = lines_of_marks(snapshot, |line| line.is_own || line.samples >= FEWEST);
     for samples in snapshot.sampled() {
+        // Details of a mark show the lines that its lines execute in other functions.
+        let by_mark = snapshot.samples_by_mark(samples);
+        for mark in (0..snapshot.marks.len()).map(Some) {
+            for line in by_mark.hot_lines(mark).into_iter().filter(|line| line.samples >= FEWEST).take(LINES_OF_MARK) {
+                let inside = by_mark.lines_inside(mark, &line).into_iter().filter(|line| line.samples >= FEWEST);
+                lines.extend(inside.take(LINES_OF_MARK).map(|line| (line.frame, line.samples, 0)));
+            }
+        }
         let unmarked = functions_to_show(snapshot, samples).into_iter();
         lines.extend(unmarked.map(|function| (function.frame, function.samples, 0)));
     }
@@ -126,9 +134,14 @@ mod tests {
     fn a_report_with_embedded_sources_is_the_same_where_the_files_are_not() {
         let project = Project::new("embedded");
         let mut snapshot = project.sampled();
-        let table = |snapshot: &Snapshot| crate::Report::new(snapshot).to_string();
+        // Details show this line below the line that calls it.
+        let split = project.write("src/split.rs", 60, "fn split() {}");
+        let called = snapshot.samples[0].frames.iter_mut().find(|frame| frame.function.contains("find"));
+        *called.expect("a frame") = Frame { function: "wordcount::split".into(), file: Some(split), line: Some(1) };
+        let details = crate::Filter::default();
+        let table = |snapshot: &Snapshot| crate::Report::new(snapshot).details(&details).to_string();
         let expected = table(&snapshot);
-        assert!(expected.contains("let words = line.split("), "{expected}");
+        assert!(expected.contains("let words = line.split(") && expected.contains("fn split() {}"), "{expected}");
         embed(&mut snapshot, true);
         drop(project);
         assert_eq!(table(&snapshot), expected);

@@ -3,13 +3,16 @@
 use super::share::Shares;
 use crate::snapshot::{Mark, Values};
 
-/// The suffix of such a row's label, its number of calls, and their cost.
-pub(super) type Unfinished = (&'static str, u64, Values);
+/// The suffix of such a row's label, its number of calls if that is known, and their cost.
+pub(super) type Unfinished = (&'static str, Option<u64>, Values);
 
 /// The rows of a mark's event that have any cost.
 pub(super) fn rows(mark: &Mark, values: &Values, shares: &Shares<'_>) -> impl Iterator<Item = Unfinished> + use<> {
-    let unwound = (", unwound", mark.unwound.saturating_add(mark.cancelled), values.unwound_total, values.unwound_self);
-    let in_flight = (", in flight", mark.in_flight, values.in_flight_total, values.in_flight_self);
+    let ended = mark.unwound.saturating_add(mark.cancelled);
+    let unwound = (", unwound", Some(ended), values.unwound_total, values.unwound_self);
+    // The cost is that of the reporting thread's calls. Of several, it is unknown how many are that thread's.
+    let open = (mark.in_flight == 1).then_some(1);
+    let in_flight = (", in flight", open, values.in_flight_total, values.in_flight_self);
     let row = Values {
         event: values.event.clone(),
         measured: 1,

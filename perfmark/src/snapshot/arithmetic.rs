@@ -88,16 +88,18 @@ impl Snapshot {
         let before = indices_in(&earlier.marks, &self.marks).into_iter().map(|index| Some(&earlier.marks[index?]));
         let pairs: Vec<_> = self.marks.iter().zip(before).collect();
         let is_later = |&(mark, before): &(&Mark, Option<&Mark>)| before.is_none_or(|before| mark.is_later(before));
-        if self.pid != earlier.pid
-            || self.resets != earlier.resets
-            || self.wall_ns < earlier.wall_ns
-            || !pairs.iter().all(is_later)
-        {
-            let why = format!(
-                "nothing was subtracted: the other snapshot, of process {}, is not an earlier one of this process, {}",
-                earlier.pid, self.pid
-            );
-            between.notes.push(why);
+        let why = if self.pid != earlier.pid {
+            let (pid, other) = (self.pid, earlier.pid);
+            Some(format!("the other snapshot is of process {other}, and this one of process {pid}"))
+        } else if self.resets != earlier.resets {
+            Some("`reset` was called between the two snapshots".to_owned())
+        } else if self.wall_ns < earlier.wall_ns {
+            Some("the other snapshot is later than this one".to_owned())
+        } else {
+            (!pairs.iter().all(is_later)).then(|| "the other snapshot has calls that this one does not have".to_owned())
+        };
+        if let Some(why) = why {
+            between.notes.push(format!("nothing was subtracted: {why}"));
             return between;
         }
         let indices = indices_in(&self.marks, &earlier.marks);
@@ -123,8 +125,9 @@ impl Snapshot {
     ///
     /// No call is lost or invented: counts, sums and buckets are added, and quantiles come from the added buckets. If
     /// one snapshot lacks an event of the other, its calls are unmeasured in that event. If one lacks a call graph, its
-    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event and its rate
-    /// are the same; otherwise both are kept.
+    /// calls are counted in [`call_graph_lacks`](Self::call_graph_lacks). Samples are added if the event, its rate,
+    /// [`stack_bytes`](Samples::stack_bytes) and [`timestamps`](Samples::timestamps) are the same; otherwise both are
+    /// kept.
     ///
     /// Marks of one path, name and location are the same mark. If a snapshot has several of them, their
     /// [`type_hash`](Mark::type_hash) distinguishes them, so those of two builds have separate rows. If each snapshot
@@ -165,9 +168,9 @@ impl Snapshot {
         for event in &other.events {
             match indices.get(&event.name).map(|&at| &mut self.events[at]) {
                 Some(known) => {
-                    for (lacks, has, process) in [(&*known, event, self.pid), (event, &*known, other.pid)] {
+                    for (lacks, has) in [(&*known, event), (event, &*known)] {
                         if let (Read::None, Some(why), true) = (lacks.read, &lacks.reason, has.read != Read::None) {
-                            notes.push(format!("{}: not counted in process {process}: {why}", event.name));
+                            notes.push(format!("{}: not counted in some processes: {why}", event.name));
                         }
                     }
                     known.merge(event);

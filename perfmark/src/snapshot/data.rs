@@ -65,8 +65,8 @@ pub struct Snapshot {
     /// With neither `sampling` nor `serde`, a program gets no samples: arithmetic and reports ignore this then.
     #[cfg_attr(feature = "serde", serde(default, deserialize_with = "serde_format::samples"))]
     pub samples: Vec<Samples>,
-    /// The source text around sampled lines, of at most 1 MiB; empty unless `PERFMARK_SOURCES=embed` or
-    /// `Report::embed_sources` added it.
+    /// The source text around sampled lines; empty unless `PERFMARK_SOURCES=embed` or `Report::embed_sources` added it.
+    /// They add at most 1 MiB. A merged snapshot has the text of all its parts.
     #[cfg_attr(feature = "serde", serde(default))]
     pub sources: Vec<SourceText>,
     /// Information that is necessary to read the values, a sentence each: refused settings, counters that some threads
@@ -217,7 +217,7 @@ pub struct Mark {
     /// measured is then chosen while the program runs. `None` if the mark has no budget.
     #[cfg_attr(feature = "serde", serde(default))]
     pub budget: Option<f64>,
-    /// Of `calls`, those that `every` or the budget skipped: counted, and not measured.
+    /// Of `calls`, those that `every`, the budget or a filter skipped: counted, and not measured.
     pub skipped: u64,
     /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
     /// call. Skipped calls and polls take some, too, which is not included. `None` if the mark recorded neither

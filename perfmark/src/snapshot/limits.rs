@@ -1,5 +1,5 @@
-//! The limits of a report that is read. Reports of recorded values are far from them: they bound the memory and time
-//! that a made-up report can take.
+//! The limits of a report that is read. They bound the memory and time that a made-up report can take. Reports of
+//! recorded values are far from them, except for names of very long types.
 
 use serde::de::{Deserialize as _, Deserializer};
 

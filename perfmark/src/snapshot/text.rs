@@ -10,7 +10,7 @@
 //! assert_eq!(line, "parse: 12,345 calls");
 //! ```
 //!
-//! Each function allocates one string, and none fails.
+//! No function fails.
 
 /// Puts a comma between groups of three digits of a decimal number. A sign and decimals stay as they are.
 ///
@@ -85,26 +85,36 @@ fn is_invisible(c: char) -> bool {
         )
 }
 
-/// Escapes any text for GitHub's Markdown, so that it formats nothing, links nothing and notifies nobody.
+/// Escapes any text for GitHub's Markdown, so that it formats nothing, links nothing and notifies nobody. An empty
+/// comment breaks what GitHub would make a link.
 ///
 /// ```
-/// assert_eq!(perfmark::text::escape_markdown("parse_line<T> @octocat"), "parse\\_line&lt;T&gt; &#64;octocat");
+/// assert_eq!(perfmark::text::escape_markdown("parse_line<T> @octocat"), "parse\\_line&lt;T&gt; &#64;<!-- -->octocat");
 /// ```
 #[must_use]
 pub fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
+        let rest = &text[at..];
+        // GitHub makes links of addresses.
+        if rest.starts_with("://") || rest.starts_with('.') && ends_with_www(&text[..at]) {
+            out.push_str("<!-- -->");
+        }
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            // It would notify a user.
-            '@' => out.push_str("&#64;"),
+            // It would notify a user, or link to an address.
+            '@' => out.push_str("&#64;<!-- -->"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' => out.extend(['\\', c]),
             _ => out.push(c),
         }
     }
     out
+}
+
+fn ends_with_www(text: &str) -> bool {
+    text.as_bytes().last_chunk::<3>().is_some_and(|last| last.eq_ignore_ascii_case(b"www"))
 }
 
 /// The same for a sentence: what is between backticks is code.
@@ -181,8 +191,16 @@ mod tests {
         assert_eq!(escape_markdown("<0.1 % ~12 a|b _c_"), "&lt;0.1 % \\~12 a\\|b \\_c\\_");
         assert_eq!(
             escape_markdown("@octocat $x^2$ #1 [a](b) `c` & \\"),
-            "&#64;octocat \\$x^2\\$ \\#1 \\[a\\](b) \\`c\\` &amp; \\\\"
+            "&#64;<!-- -->octocat \\$x^2\\$ \\#1 \\[a\\](b) \\`c\\` &amp; \\\\"
         );
+    }
+
+    #[test]
+    fn no_address_is_a_link() {
+        assert_eq!(escape_markdown("www.example.com"), "www<!-- -->.example.com");
+        assert_eq!(escape_markdown("https://example.com"), "https<!-- -->://example.com");
+        assert_eq!(escape_markdown("a@b.com"), "a&#64;<!-- -->b.com");
+        assert_eq!(escape_markdown("std::fmt::write, 1.5 µs, src/main.rs:7"), "std::fmt::write, 1.5 µs, src/main.rs:7");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) struct Sampling {
     off: String,
 }
 
-/// A function outside of all marks.
+/// A function to mark next, or one outside of all marks that nobody can mark.
 struct Outside {
     name: String,
     place: String,
@@ -73,7 +73,7 @@ impl Sampling {
     }
 }
 
-/// The functions to mark next, of those outside of marks.
+/// The hottest functions that have no mark, also inside of marks.
 fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<Outside> {
     let outside = |function: HotFunction| Outside {
         name: name(&function.frame),

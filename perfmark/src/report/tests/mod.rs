@@ -38,6 +38,18 @@ fn every_format_is_the_same_each_time_and_has_no_invisible_character_whatever_th
     }
 }
 
+#[cfg(feature = "html")]
+#[test]
+fn a_filter_of_marks_applies_to_runs_that_are_added_before_and_after_it() {
+    let all = sample::snapshot(&[], &[sample::mark("parse", 1), sample::mark("secret", 1)]);
+    let filter = Filter::default().off("*").on("*::parse");
+    let report = || Report::new(&all).format(Format::Html);
+    for page in [report().run("Monday", &all).marks(&filter), report().marks(&filter).run("Monday", &all)] {
+        let page = page.to_string();
+        assert!(page.contains("wordcount::parse") && !page.contains("secret"));
+    }
+}
+
 /// If each event were searched for among all, this would take minutes with `PERFMARK_TEST_FULL`.
 #[test]
 fn a_mark_of_very_many_events_is_rendered_quickly() {

@@ -377,6 +377,9 @@ pub(in crate::report) fn nasty() -> Vec<Snapshot> {
         });
     }
     all.extend(seeded());
+    let most = vec![(1, 2, u64::MAX), (3, 4, u64::MAX), (5, 6_000, u64::MAX)];
+    let many = Values { buckets: most, ..values("time", u64::MAX, u64::MAX) };
+    all.push(snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[Mark { values: vec![many], ..mark("many", 1) }]));
     // Invalid callers, invalid marks, a mark under itself, and 2,000 nested calls.
     let mut tangled = time_only();
     tangled.call_graph =

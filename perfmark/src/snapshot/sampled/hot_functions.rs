@@ -58,11 +58,12 @@ impl HotFunction {
 /// Where a function was executed: the innermost mark, or the threads outside of all marks.
 type Around<'a> = (Option<usize>, Option<&'a str>);
 
-/// A function, the number of samples of its hottest line, and the samples by where it was executed.
+/// A function, the number of samples of its hottest line, those where it is inlined, and all by where it was executed.
 #[derive(Default)]
 struct Found<'a> {
     function: HotFunction,
     most: u64,
+    inlined: u64,
     around: BTreeMap<Around<'a>, u64>,
 }
 
@@ -148,28 +149,30 @@ fn by_function<'a>(
     if samples.removed.is_some() {
         return Vec::new();
     }
-    let mut by_frame: BTreeMap<(usize, bool), BTreeMap<Around<'a>, u64>> = BTreeMap::new();
-    for (frame, path, samples) in attributed {
-        let around = (path.marks.last().copied(), path.thread.as_deref());
-        add(by_frame.entry(frame).or_default(), around, samples);
+    let mut by_frame: BTreeMap<usize, (BTreeMap<Around<'a>, u64>, u64)> = BTreeMap::new();
+    for ((frame, is_inlined), path, samples) in attributed {
+        let (by_around, inlined) = by_frame.entry(frame).or_default();
+        add(by_around, (path.marks.last().copied(), path.thread.as_deref()), samples);
+        *inlined = inlined.saturating_add(if is_inlined { samples } else { 0 });
     }
     // Each with the samples of its hottest line. Functions of one name are distinct by their files.
     let mut functions: BTreeMap<(String, Option<&str>), Found<'_>> = BTreeMap::new();
-    for ((at, is_inlined), by_around) in by_frame {
+    for (at, (by_around, in_frame)) in by_frame {
         let Some(frame) = samples.frames.get(at) else { continue };
         let name = bare(&readable(&frame.function));
         if name.is_empty() || kinds[at].is_runtime {
             continue;
         }
         let count = by_around.values().copied().fold(0, u64::saturating_add);
-        let Found { function, most, around } = functions.entry((name, frame.file.as_deref())).or_default();
+        let Found { function, most, inlined, around } = functions.entry((name, frame.file.as_deref())).or_default();
         function.samples = function.samples.saturating_add(count);
+        *inlined = inlined.saturating_add(in_frame);
+        function.is_inlined = *inlined > function.samples / 2;
         for (one, count) in by_around {
             add(around, one, count);
         }
         if count > *most {
             (*most, function.frame, function.can_be_marked) = (count, frame.clone(), kinds[at].can_be_marked);
-            function.is_inlined = is_inlined;
         }
     }
     let functions = functions.into_values().map(|Found { mut function, around, .. }| {
@@ -258,7 +261,7 @@ mod tests {
     }
 
     /// Stacks outside of all marks: the frames of each location, and a number of samples.
-    fn functions(marks: &[&str], stacks: &[(&[&[Frame]], u64)]) -> Vec<(String, u32, bool, u64)> {
+    fn found(marks: &[&str], stacks: &[(&[&[Frame]], u64)]) -> Vec<HotFunction> {
         let (mut named, mut counts) = (BTreeMap::new(), BTreeMap::new());
         for (stack, count) in stacks {
             let mut addresses = Vec::new();
@@ -274,9 +277,14 @@ mod tests {
         samples.set_names(&named);
         let mark = |path: &&str| Mark { path: (*path).into(), file: "src/main.rs".into(), ..Mark::default() };
         let snapshot = Snapshot { marks: marks.iter().map(mark).collect(), ..Snapshot::default() };
+        snapshot.unmarked_functions(&samples)
+    }
+
+    /// Name, line, whether it can be marked, and samples.
+    fn functions(marks: &[&str], stacks: &[(&[&[Frame]], u64)]) -> Vec<(String, u32, bool, u64)> {
         let function =
             |one: HotFunction| (one.frame.function, one.frame.line.unwrap_or(0), one.can_be_marked, one.samples);
-        snapshot.unmarked_functions(&samples).into_iter().map(function).collect()
+        found(marks, stacks).into_iter().map(function).collect()
     }
 
     #[test]
@@ -330,6 +338,20 @@ mod tests {
         let other: &[Frame] = &[frame("load", "/home/me/app/src/other.rs", 1)];
         let found = functions(&[], &[(&[&line(7)], 2), (&[&line(8)], 5), (&[&line(9)], 4), (&[other], 1)]);
         assert_eq!(found, [("app::load".into(), 8, true, 11), ("load".into(), 1, true, 1)]);
+    }
+
+    #[test]
+    fn a_function_is_inlined_if_most_of_its_samples_are_where_it_is() {
+        let line = |line| frame("app::helper", APP, line);
+        let inlined = |at| [line(at), frame("core::iter::fold", STD, 4)];
+        let of = |stacks: &[(&[&[Frame]], u64)]| {
+            let found = found(&[], stacks);
+            let [one] = &found[..] else { panic!("{found:?}") };
+            (one.frame.line, one.is_inlined, one.samples)
+        };
+        // The function is named by its hottest line, which may be in both.
+        assert_eq!(of(&[(&[&inlined(3)], 5), (&[&[line(4)]], 4), (&[&[line(5)]], 3)]), (Some(3), false, 12));
+        assert_eq!(of(&[(&[&inlined(3)], 3), (&[&[line(3)]], 3), (&[&inlined(5)], 4)]), (Some(3), true, 10));
     }
 
     #[test]

@@ -131,8 +131,8 @@ impl Samples {
         Self { unattributed, threads_without: self.threads_without, ..since }
     }
 
-    /// The samples of two snapshots; with each, the indices that its marks have in the merged one. Those of one event
-    /// and rate are added.
+    /// The samples of two snapshots; with each, the indices that its marks have in the merged one. Those of the [same
+    /// sampling](Self::is_same_sampling) are added.
     pub(in crate::snapshot) fn merged(parts: [(&[Self], &[Option<usize>]); 2]) -> Vec<Self> {
         let mut merged: Vec<Self> = Vec::new();
         for (samples, indices) in parts.iter().flat_map(|(samples, indices)| samples.iter().map(|one| (one, *indices)))
@@ -155,7 +155,8 @@ impl Samples {
         merged
     }
 
-    /// Whether the samples of both can be added.
+    /// Whether the samples of both can be added: of one event, rate and length of stacks, and both with times or
+    /// without.
     pub(in crate::snapshot) fn is_same_sampling(&self, other: &Self) -> bool {
         let rate = |samples: &Self| (samples.event.clone(), samples.period, samples.frequency);
         let contents = |samples: &Self| (samples.stack_bytes, samples.timestamps);

@@ -20,6 +20,8 @@ pub(super) struct ElfFile {
     pub(super) has_lines: bool,
     /// Whether it names functions.
     pub(super) has_functions: bool,
+    /// Whether it names those that it does not export, too.
+    pub(super) has_all_functions: bool,
 }
 
 impl ElfFile {
@@ -35,6 +37,7 @@ impl ElfFile {
         let has_section = |name: &str| file.section_by_name(name).is_some_and(|section| section.size() > 0);
         let path_of = |bytes: &[u8]| PathBuf::from(String::from_utf8_lossy(bytes).into_owned());
         let shared = file.gnu_debugaltlink().ok().flatten();
+        let has_all_functions = has_content(&file, ".symtab");
         Ok(Self {
             path: path.to_owned(),
             build_id: file.build_id().ok().flatten().map(hexadecimal),
@@ -42,7 +45,8 @@ impl ElfFile {
             shared: shared.map(|(name, id)| (path_of(name), hexadecimal(id))),
             // A section that was moved into another file has its size, but no content.
             has_lines: has_content(&file, ".debug_info") && has_section(".debug_line"),
-            has_functions: has_content(&file, ".symtab") || has_content(&file, ".dynsym"),
+            has_functions: has_all_functions || has_content(&file, ".dynsym"),
+            has_all_functions,
         })
     }
 }

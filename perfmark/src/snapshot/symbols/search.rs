@@ -16,24 +16,29 @@ pub(super) struct Found {
     pub(super) shared: Option<PathBuf>,
     /// Whether it names lines, too.
     pub(super) has_lines: bool,
-    /// What it does not name, or was not checked.
+    /// What it does not name.
     pub(super) lacks: Option<String>,
+    /// Why it may be another build.
+    pub(super) unchecked: Option<String>,
 }
 
 /// The file with the most debug information; an error says what was searched for and found.
 pub(super) fn best(module: &Module, places: &[PathBuf]) -> Result<Found, String> {
-    let mut search = Search { module, functions: None, refused: Vec::new() };
+    let mut search = Search { module, functions: None, debug_link: None, refused: Vec::new() };
     let own = Path::new(&module.path);
     let in_places = places.iter().flat_map(|place| candidates(place, module));
     for path in in_places {
-        if let Some(found) = search.look(&path, false) {
+        if module.build_id.is_none() && !has_name_of(&path, module) {
+            let why = format!("without a build id, {} must have the name of the sampled file", path.display());
+            search.refused.push(why);
+        } else if let Some(found) = search.look(&path, false) {
             return Ok(found);
         }
     }
     if let Some(found) = search.look(own, true) {
         return Ok(found);
     }
-    let links = search.functions.as_ref().and_then(|(file, _)| file.debug_link.clone());
+    let links = search.debug_link.take();
     let directory = own.parent().unwrap_or(Path::new("/"));
     let in_system = Path::new(SYSTEM).join(directory.strip_prefix("/").unwrap_or(directory));
     let linked = links
@@ -50,8 +55,10 @@ pub(super) fn best(module: &Module, places: &[PathBuf]) -> Result<Found, String>
 
 struct Search<'a> {
     module: &'a Module,
-    /// The best file so far: it has no lines. And what was not checked of it.
+    /// The best file so far: it has functions and no lines. And why it may be another build.
     functions: Option<(ElfFile, Option<String>)>,
+    /// The name of the file with the sampled file's debug information.
+    debug_link: Option<PathBuf>,
     /// Files that are not usable, each with the reason.
     refused: Vec<String>,
 }
@@ -91,10 +98,12 @@ impl Search<'_> {
         };
         if file.has_lines {
             let shared = file.shared.as_ref().and_then(|(link, id)| shared(path, link, id));
-            return Some(Found { path: file.path, shared, has_lines: true, lacks: unchecked });
+            return Some(Found { path: file.path, shared, has_lines: true, lacks: None, unchecked });
         }
-        // The sampled file itself has the link to its debug information.
-        if self.functions.is_none() && file.has_functions || is_own {
+        // That of the sampled file replaces those of the places.
+        self.debug_link = file.debug_link.clone().or(self.debug_link.take());
+        let known = self.functions.as_ref();
+        if file.has_functions && known.is_none_or(|(known, _)| file.has_all_functions && !known.has_all_functions) {
             self.functions = Some((file, unchecked));
         }
         None
@@ -104,14 +113,14 @@ impl Search<'_> {
         let id = self.module.build_id.as_deref().map_or_else(String::new, |id| format!(" (build id {id})"));
         let refused = self.refused.join("; ");
         match self.functions {
-            Some((file, _)) if file.has_functions => {
+            Some((file, unchecked)) => {
                 let more = if refused.is_empty() { refused } else { format!("; {refused}") };
                 let remedy = "build with `debug = \"line-tables-only\"` and without `strip` in the profile";
                 let lacks = format!("no debug information was found{id}, so lines are unknown; {remedy}{more}");
-                Ok(Found { path: file.path, shared: None, has_lines: false, lacks: Some(lacks) })
+                Ok(Found { path: file.path, shared: None, has_lines: false, lacks: Some(lacks), unchecked })
             }
-            _ if refused.is_empty() => Err(format!("no symbols and no debug information were found{id}")),
-            _ => Err(format!("no symbols were found{id}: {refused}")),
+            None if refused.is_empty() => Err(format!("no symbols and no debug information were found{id}")),
+            None => Err(format!("no symbols were found{id}: {refused}")),
         }
     }
 }
@@ -128,6 +137,12 @@ fn candidates(place: &Path, module: &Module) -> Vec<PathBuf> {
         found.extend([place.join(debug), place.join(name)]);
     }
     found
+}
+
+/// Whether a file has the module's name, with or without `.debug` at its end.
+fn has_name_of(path: &Path, module: &Module) -> bool {
+    let name = Path::new(&module.path).file_name();
+    path.file_name() == name || path.extension().is_some_and(|end| end == "debug") && path.file_stem() == name
 }
 
 /// `.build-id/6c/01ab….debug` for the build id `6c01ab…`.
