@@ -51,8 +51,8 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
     nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The time of `CLOCK_MONOTONIC` in nanoseconds, which is also that of `Instant`. `None` if it is unknown.
-#[cfg(feature = "sampling")]
+/// The time of `CLOCK_MONOTONIC` in nanoseconds, which is also that of `Instant`. `None` if it is unknown. Where
+/// the kernel maps the code for it (vDSO), it is no system call. A signal handler may call it.
 pub(crate) fn monotonic_ns() -> Option<u64> {
     #[cfg(unix)]
     return nanoseconds(libc::CLOCK_MONOTONIC);
@@ -81,7 +81,7 @@ pub(crate) fn thread_user_ns(thread: u32) -> u64 {
 
 /// The time of a clock. `None` if it is unknown. A signal handler may call it.
 #[cfg(unix)]
-pub(crate) fn nanoseconds(clock: libc::clockid_t) -> Option<u64> {
+fn nanoseconds(clock: libc::clockid_t) -> Option<u64> {
     if cfg!(miri) {
         return None;
     }

@@ -13,7 +13,7 @@ use libc::c_int;
 use super::background;
 use super::disposition::{has_action, set_blocked};
 use super::wakeup::Wakeup;
-use crate::platform::usage::nanoseconds;
+use crate::platform::usage::monotonic_ns;
 
 /// Never taken out, so the handler may use it.
 static WAKEUP: OnceLock<Arc<Wakeup>> = OnceLock::new();
@@ -67,7 +67,7 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 /// time: the terminal's to the process group, and that of a parent to its child.
 fn is_again() -> bool {
     const AT_ONCE: u64 = 1_000_000_000;
-    let now = nanoseconds(libc::CLOCK_MONOTONIC).unwrap_or(0);
+    let now = monotonic_ns().unwrap_or(0);
     let first = FIRST.compare_exchange(0, now, Relaxed, Relaxed);
     first.is_err_and(|first| now.saturating_sub(first) > AT_ONCE)
 }

@@ -10,9 +10,7 @@ use crate::recording::cells::add;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
     FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, UNRECORDED,
-    call_token::SKIPPED,
-    has_frame,
-    thinning::{Thinning, bursts::Bursts},
+    call_token::SKIPPED, has_frame, thinning::bursts::Bursts,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst, restart_bursts};
@@ -149,7 +147,7 @@ fn begin_beside(plan: &Plan, recorder: HeldRecorder, is_counted: bool) -> Token 
         return begin_or_end_burst(plan, recorder);
     };
     if let Some(frame) = recorder.stack.next_for(plan.set().len()).filter(|_| is_measured) {
-        bursts.count_measured();
+        bursts.count_unrecorded();
         return begin_unrecorded(plan, recorder, frame);
     }
     bursts.gap.skip_one();
@@ -192,7 +190,7 @@ pub(crate) fn begin_rare(plan: &Plan, recorder: HeldRecorder) -> Token {
 fn begin_rare_and_adapt(plan: &Plan, recorder: HeldRecorder) -> Token {
     reach(&recorder, || "begin a call of a rare mark, and adapt".into());
     let before = Moment::new(&recorder);
-    adapt_and_restart(&recorder, |_| true);
+    adapt_and_restart(&recorder);
     exclude_work(before.as_ref(), &recorder, false);
     plan.begin_measured(recorder)
 }
@@ -236,7 +234,9 @@ fn change_burst(recorder: &HeldRecorder) {
         recorder.change_gap(Bursts::end);
         false
     } else if recorder.change_gap(Bursts::prolong_gap) {
-        adapt_and_restart(recorder, Thinning::is_time_in_gap);
+        if recorder.thinning().is_some_and(|(thinning, _)| thinning.is_time_in_gap()) {
+            adapt_and_restart(recorder);
+        }
         false
     } else {
         bursts.begin(&recorder.random);
@@ -248,9 +248,9 @@ fn change_burst(recorder: &HeldRecorder) {
     }
 }
 
-/// Lets bursts be as frequent as they should from now on, if it is time.
-fn adapt_and_restart(recorder: &HeldRecorder, is_time: impl Fn(&Thinning) -> bool) {
-    if let Some((thinning, _)) = recorder.thinning().filter(|(thinning, _)| is_time(thinning)) {
+/// Adapts, and lets bursts be as frequent as they should from now on.
+fn adapt_and_restart(recorder: &HeldRecorder) {
+    if let Some((thinning, _)) = recorder.thinning() {
         thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
         restart_bursts(recorder);
     }

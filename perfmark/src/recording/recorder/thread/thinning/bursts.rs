@@ -19,8 +19,8 @@ const LONGEST_AFTER: u64 = 4_096;
 const WARM_UP: u32 = 4;
 /// The most of these calls.
 const LONGEST_WARM_UP: u32 = 512;
-/// A gap is in parts, which end when the thread's calls are a multiple of so many: at times that do not depend on where
-/// bursts are. Between two parts, the thread may adapt.
+/// A gap is in parts, which end when the thread's calls are a multiple of so many. Between two parts, the thread may
+/// adapt. When it does must not depend on where bursts were: otherwise, some calls would be likelier to be measured.
 const PART: u64 = 1 << 16;
 /// The fewest calls of a burst inside other calls. Some instructions of each burst are in the values of these.
 const SHORTEST_INSIDE: u32 = 16;
@@ -44,6 +44,8 @@ pub(crate) struct Bursts {
     after: Cell<u64>,
     /// The number of measured calls so far, recorded or not, without those of rare marks.
     measured: Cell<u64>,
+    /// Of these, the calls that were not recorded.
+    unrecorded: Cell<u64>,
     /// The number of calls before the next burst, if it was chosen.
     before: Cell<u64>,
     /// The number of calls in the current block after its burst.
@@ -112,6 +114,17 @@ impl Bursts {
     /// Counts a call that is measured, recorded or not.
     pub(crate) fn count_measured(&self) {
         self.measured.set(self.measured.get() + 1);
+    }
+
+    /// Counts a call that is measured without being recorded.
+    pub(crate) fn count_unrecorded(&self) {
+        self.count_measured();
+        self.unrecorded.set(self.unrecorded.get() + 1);
+    }
+
+    /// The number of these so far.
+    pub(crate) fn unrecorded(&self) -> u64 {
+        self.unrecorded.get()
     }
 
     /// Counts a call of a rare mark. `true` if it is time to adapt to them.

@@ -133,10 +133,10 @@ impl Learned {
             let (Some(gap), Some(burst)) = (begun.cost_since(ended, n), now.cost_since(begun, n)) else { continue };
             let measured = self.measured[n].get() as f64;
             let more = burst / in_burst - gap / in_gap + f64::from(self.added_in_burst[n].get());
-            if (FROM * measured..=TO * measured).contains(&more) {
-                let [sum, calls] = self.sums[n].get().map(|sum| sum * HALF / (HALF + in_burst));
-                self.sums[n].set([sum + more * in_burst, calls + in_burst]);
-            }
+            let [sum, calls] = self.sums[n].get().map(|sum| sum * HALF / (HALF + in_burst));
+            let is_known = (FROM * measured..=TO * measured).contains(&more);
+            // If nothing is learned for long, what was learned before is no longer true.
+            self.sums[n].set(if is_known { [sum + more * in_burst, calls + in_burst] } else { [sum, calls] });
         }
     }
 

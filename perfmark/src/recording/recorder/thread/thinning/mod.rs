@@ -12,13 +12,13 @@ pub(crate) mod learned;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::{mem, ptr};
+use std::{array, mem, ptr};
 
 use self::bursts::Bursts;
 use self::learned::Learned;
 use super::event_set::EventSet;
 use super::plan::Plan;
-use crate::platform::usage::thread_cpu_ns;
+use crate::platform::usage::{monotonic_ns, thread_cpu_ns};
 use crate::recording::mark::mark_settings;
 use crate::recording::mark::{Mark, entry};
 use crate::settings::Budget;
@@ -36,8 +36,10 @@ const MEASURED_OF_EACH: u32 = 16;
 const SKIPPED_BETWEEN: u64 = 1 << 16;
 /// The first calls of a mark within a budget are all measured: so few would not be represented by some of them.
 const ALL_OF: u64 = 1_000;
-/// About the shortest time between two adaptations in nanoseconds of CPU time, because one takes some microseconds.
+/// The calls between two adaptations may take as much as a budget allows in so many nanoseconds.
 const INTERVAL_NS: f64 = 5e6;
+/// The shortest time between two adaptations in gaps.
+const IN_GAPS_NS: u64 = 1_000_000_000;
 /// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
 const RARE: f64 = 256.0;
 /// All such marks together have at most one call in so many, and at most so many times the calls that are measured of
@@ -67,8 +69,14 @@ pub(crate) struct Thinning {
     skipped: Cell<u64>,
     /// The thread's CPU time at the last adaptation.
     seen_ns: Cell<u64>,
-    /// The CPU time before that, in which earlier time counts less.
+    /// The CPU time before that, in which earlier time counts less; 0 if no mark is within a budget.
     time: Cell<f64>,
+    /// When the thread adapted in a gap, or the first gap was looked at.
+    in_gap_ns: Cell<u64>,
+    /// The numbers of measured and of unrecorded calls at the last adaptation, and those before that, in which earlier
+    /// calls count less.
+    seen_calls: Cell<[u64; 2]>,
+    calls: Cell<[f64; 2]>,
     /// What a measured call costs inside the program.
     pub(crate) learned: Learned,
 }
@@ -122,7 +130,7 @@ impl Thinning {
         // Time in which no mark was within a budget is not to be compared with one.
         if every == 0 && members.iter().all(|member| member.every.get() > 0) {
             self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
-            self.time.set(0.0);
+            self.forget_load();
         }
         let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
             members.push(Box::new(Member::new(mark, slot, every, count)));
@@ -167,11 +175,28 @@ impl Thinning {
         bursts.measured() >= self.next_adaptation.get() || bursts.skipped() - self.skipped.get() > SKIPPED_BETWEEN
     }
 
-    /// The same between two parts of a gap. Only budgets depend on the load.
+    /// The same between two parts of a gap. Marks that only have `every` do not need that. If so, only what follows the
+    /// last adaptation counts, because it is long ago.
     pub(crate) fn is_time_in_gap(&self) -> bool {
-        let elapsed = || thread_cpu_ns().map_or(0.0, |now| now.saturating_sub(self.seen_ns.get()) as f64);
-        // After recording has ended, no system call is allowed.
-        self.time.get() > 0.0 && !is_off() && elapsed() >= INTERVAL_NS
+        if self.time.get() == 0.0 || is_off() {
+            return false;
+        }
+        let (now, before) = (monotonic_ns().unwrap_or(0), self.in_gap_ns.get());
+        let is_time = before > 0 && now.saturating_sub(before) >= IN_GAPS_NS;
+        if is_time || before == 0 {
+            self.in_gap_ns.set(now);
+        }
+        if is_time && let Ok(members) = self.members.try_borrow() {
+            self.time.set(0.0);
+            members.iter().for_each(|member| member.load.set(0.0));
+        }
+        is_time
+    }
+
+    /// No mark is within a budget.
+    fn forget_load(&self) {
+        self.time.set(0.0);
+        self.every.set(1);
     }
 
     /// Chooses anew which marks are thinned, and how often bursts occur. Calls `changed` with the slot of each mark
@@ -191,7 +216,7 @@ impl Thinning {
                 member.mark.within_budgets.fetch_add(new, Relaxed);
             }
         }
-        let in_interval = self.adapt_to_budget(&members);
+        let in_interval = self.adapt_to_budget(&members, bursts);
         let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
         let measured = MEASURED_BETWEEN.max(of_each).max(in_interval);
         self.next_adaptation.set(bursts.measured() + u64::from(measured));
@@ -220,13 +245,22 @@ impl Thinning {
         }
     }
 
+    /// The number of measured calls for each recorded one.
+    fn measured_for_each(&self, bursts: &Bursts) -> f64 {
+        let now = [bursts.measured(), bursts.unrecorded()];
+        let (before, seen) = (self.calls.get(), self.seen_calls.replace(now));
+        let [measured, unrecorded] = array::from_fn(|n| before[n] / 2.0 + now[n].saturating_sub(seen[n]) as f64);
+        self.calls.set([measured, unrecorded]);
+        measured.max(1.0) / (measured - unrecorded).max(1.0)
+    }
+
     /// The same for the marks within budgets. Returns how many calls may be measured until the next adaptation.
     #[allow(clippy::vec_box, reason = "as the field")]
-    fn adapt_to_budget(&self, members: &[Box<Member>]) -> u32 {
+    fn adapt_to_budget(&self, members: &[Box<Member>], bursts: &Bursts) -> u32 {
         let members = || members.iter().filter(|member| member.every.get() == 0);
         let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
         let Some(share) = budgets.reduce(f64::min) else {
-            self.time.set(0.0);
+            self.forget_load();
             return 0;
         };
         // After recording has ended, no system call is allowed.
@@ -238,7 +272,8 @@ impl Thinning {
         }
         self.seen_ns.set(now);
         self.time.set(self.time.get() / 2.0 + elapsed as f64);
-        let level = level(&members().map(|member| member.demand()), share * self.time.get());
+        let allowed = share * self.time.get() / self.measured_for_each(bursts);
+        let level = level(&members().map(|member| member.demand()), allowed);
         let is_small = |member: &Member| member.mark.within_budgets.load(Relaxed) < ALL_OF || member.demand() <= level;
         let (mut count, mut demand) = (0.0, 0.0);
         for member in members().filter(|member| !is_small(member)) {
