@@ -70,20 +70,21 @@ pub(crate) fn items(body: TokenStream) -> Vec<Item> {
     items
 }
 
-/// Adds the attribute, if there is one, to each function and each container in the item. `attribute` is the content of
-/// its brackets. The items' own attributes then require no import.
+/// Adds the attribute, if there is one, to each function and each container in the item. `attribute` returns the
+/// content of its brackets for an item without attributes. The items' own attributes then require no import.
 pub(crate) fn mark_items(
     head: &[TokenTree],
     body: &Group,
     krate: &TokenStream,
-    attribute: Option<&TokenStream>,
+    attribute: &dyn Fn(TokenStream) -> Option<TokenStream>,
 ) -> TokenStream {
     let mut marked = TokenStream::new();
     for Item { inner, attributes, tokens } in items(body.stream()) {
         marked.extend(inner);
         let is_unmarked = |token: &TokenTree| own_attribute(token).is_some() || is_naked(token);
         if is_marked(&tokens) && !attributes.iter().any(is_unmarked) {
-            marked.extend(attribute.map(|attribute| attribute_at(&tokens, attribute)));
+            let attribute = attribute(tokens.iter().cloned().collect());
+            marked.extend(attribute.map(|attribute| attribute_at(&tokens, &attribute)));
         }
         marked.extend(attributes.into_iter().map(|token| with_path(token, krate)));
         marked.extend(tokens);

@@ -53,13 +53,19 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
                        remove it";
             return Err(syn::Error::new(span, why));
         }
-        return Ok(container::mark_items(&head, &body, &krate, Some(&quote!(#krate::perfmark(#args)))));
+        let of_futures = without_every(args);
+        let attribute = |item: TokenStream| {
+            let is_future = parsed.every.is_some() && Function::parse(item).is_ok_and(|item| future::is_call(&item));
+            let args = if is_future { &of_futures } else { args };
+            Some(quote!(#krate::perfmark(#args)))
+        };
+        return Ok(container::mark_items(&head, &body, &krate, &attribute));
     }
     let function = Function::parse(item.clone())?;
     let mark = mark(&parsed, &function.name);
     let function = unmarked(function);
     if let Some(marked) = future::expand(&function, &mark, &krate) {
-        return Ok(marked);
+        return parsed.check_future().map(|()| marked);
     }
     let Function { name, head, body, .. } = function;
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
@@ -105,9 +111,23 @@ fn unmarked_item(args: &TokenStream, item: &TokenStream) -> TokenStream {
         return item.clone();
     }
     match (Kind::of(&container::split_attributes(item).1), container::split_body(item.clone())) {
-        (Kind::Container, Ok((head, body))) => container::mark_items(&head, &body, &quote!(::perfmark), None),
+        (Kind::Container, Ok((head, body))) => container::mark_items(&head, &body, &quote!(::perfmark), &|_| None),
         _ => item.clone(),
     }
+}
+
+/// The arguments that a container gives to functions whose calls are futures.
+fn without_every(args: &TokenStream) -> TokenStream {
+    let mut args = args.clone().into_iter().peekable();
+    let mut kept = TokenStream::new();
+    while let Some(token) = args.next() {
+        if is_word(Some(&token), &["every"]) && is_punct(args.peek(), '=') {
+            args.by_ref().find(|token| is_punct(Some(token), ','));
+        } else {
+            kept.extend([token]);
+        }
+    }
+    kept
 }
 
 /// An identifier that the user's code cannot refer to. It has the location of the token, if one is given.
@@ -127,7 +147,7 @@ pub(crate) fn mark(args: &Args, name: &Ident) -> TokenStream {
 /// Which events marks record, and how. The events' names are one literal with one name per line, which compiles faster
 /// than an array.
 pub(crate) fn recording(args: &Args) -> TokenStream {
-    let (events, every, is_fenced) = (args.events.join("\n"), args.every.unwrap_or(0), args.fence);
+    let (events, every, is_fenced) = (args.events.join("\n"), args.every.map_or(0, |(every, _)| every), args.fence);
     quote!([#events] #every #is_fenced)
 }
 

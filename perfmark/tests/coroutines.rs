@@ -171,28 +171,6 @@ fn a_call_inside_one_that_ended_on_another_thread_ends_as_the_last_one() {
 
 #[cfg(feature = "sampling")]
 #[test]
-fn a_skipped_poll_may_end_on_another_thread_while_it_is_sampled() {
-    #[perfmark(time, every = 1_000_000)]
-    async fn skipped_poll(pause: Pause<'_>) {
-        std::future::ready(()).await;
-        pause.here();
-    }
-    if passed_in_own_process() {
-        return;
-    }
-    let sampling = match perfmark::Sampling::new().start() {
-        Ok(sampling) => sampling,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    Work::paused(|pause| run(skipped_poll(pause))).resume_to_end_elsewhere();
-    on_another_thread(|| Work::paused(|pause| run(skipped_poll(pause)))).resume_to_end();
-    drop(sampling);
-    let mark = find_mark("skipped_poll");
-    assert_eq!((mark.calls, mark.in_flight), (2, 0));
-}
-
-#[cfg(feature = "sampling")]
-#[test]
 fn skipped_calls_that_ended_on_other_threads_free_the_frames_that_sampling_gives_them() {
     #[perfmark(time, every = 1_000_000)]
     fn skipped(pause: Pause<'_>) {

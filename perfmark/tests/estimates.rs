@@ -314,31 +314,6 @@ fn a_measured_call_that_stands_for_calls_nobody_made_is_flagged() {
     }
 }
 
-#[perfmark(page_faults, name = "polled under two filters")]
-async fn polled_under_two_filters(pages: usize) {
-    faults(pages);
-    let mut is_ready = false;
-    std::future::poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
-        .await;
-}
-
-#[test]
-fn a_call_of_polls_counts_as_it_began() {
-    if passed_in_own_process() {
-        return;
-    }
-    let context = &mut Context::from_waker(Waker::noop());
-    let mut calls: Vec<_> = (0..100).map(|_| Box::pin(polled_under_two_filters(1))).collect();
-    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
-    set("estimates::polled_under_two_filters=every:61");
-    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_ready()));
-    set_filter(&Filter::default()).expect("it takes no slot");
-    let mark = snapshot().marks.into_iter().find(|mark| mark.name == "polled under two filters").expect("it is known");
-    let Some(values) = mark.values.iter().find(|values| values.event == "page-faults") else { return };
-    assert_eq!((mark.calls, values.weight), (100, values.measured), "{values:?}");
-    assert_eq!((values.measured + values.unmeasured, values.extrapolated), (100, true), "{values:?}");
-}
-
 #[perfmark(page_faults, name = "document")]
 fn document(elements: usize) {
     faults(5);
@@ -512,11 +487,6 @@ fn around_many() {
     (0..100).for_each(|_| a_page());
 }
 
-#[perfmark(page_faults, every = 16)]
-async fn polled_ten_times() {
-    yields(10, 10).await;
-}
-
 /// Goes down some calls of a mark that is not thinned.
 #[perfmark(page_faults)]
 fn chain(depth: usize) {
@@ -558,10 +528,6 @@ callers! {
             five_pages();
             faults(20);
         }
-    };
-    of_polls 2 {
-        faults(2);
-        complete(polled_ten_times());
     };
 }
 
@@ -666,32 +632,6 @@ fn calls_that_a_gap_had_left_when_other_marks_ended_it_were_not_skipped() {
     let [around, inside] = ["around_the_end_of_a_gap", "ends_the_gap"].map(|name| find(&snapshot, name));
     let (Some((_, around)), Some((inside, _))) = (around, inside) else { return };
     assert_eq!(around.estimated, inside.skipped, "self is an estimate only if the call inside was skipped");
-}
-
-#[perfmark(page_faults, every = 16)]
-async fn in_flight_for_long() {
-    yields(2, 5).await;
-}
-
-#[perfmark(page_faults, every = 16)]
-fn called_often() {}
-
-#[test]
-fn a_call_of_polls_is_measured_although_its_mark_becomes_rare_meanwhile() {
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    let context = &mut Context::from_waker(Waker::noop());
-    let mut calls: Vec<_> = (0..200).map(|_| Box::pin(in_flight_for_long())).collect();
-    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
-    (0..1_000_000).for_each(|_| called_often());
-    for call in &mut calls {
-        while call.as_mut().poll(context).is_pending() {}
-    }
-    let Some((mark, values)) = find(&snapshot(), "in_flight_for_long") else { return };
-    assert_eq!((mark.calls, values.unmeasured), (200, 0), "{values:?}");
-    assert_eq!(values.total, 10 * values.weight.cast_signed(), "{values:?}");
 }
 
 #[perfmark(page_faults, name = "still open")]

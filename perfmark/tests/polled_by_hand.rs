@@ -228,33 +228,6 @@ fn a_call_polled_by_a_destructor_during_a_panic_counts_as_usual() {
     assert!(mark.is_none_or(|mark| mark.values[0].measured == 1));
 }
 
-#[perfmark(time, every = 3)]
-async fn sampled(polls: u64) {
-    yields(polls - 1).await;
-}
-
-#[test]
-fn with_every_some_async_calls_are_measured_and_all_are_counted() {
-    let counts = |expected| {
-        let Some(mark) = assert_counts("sampled", expected) else { return };
-        let measured = mark.values[0].measured;
-        assert_eq!((mark.every, mark.skipped + measured + mark.cancelled), (3, mark.calls));
-        assert_eq!((measured, mark.values[0].unmeasured), (100, 0));
-    };
-    for n in 0..300 {
-        run(sampled(1 + n % 2));
-    }
-    counts([300, 0, 0, 0, 450]);
-    // One of them is measured, and two are skipped.
-    let mut dropped = [1, 2, 3].map(|_| Box::pin(sampled(2)));
-    for future in &mut dropped {
-        assert!(once(future.as_mut()).is_pending());
-    }
-    counts([300, 3, 0, 0, 453]);
-    drop(dropped);
-    counts([303, 0, 3, 0, 453]);
-}
-
 #[perfmark(time)]
 async fn recursive(depth: u64) -> u64 {
     yields(1).await;

@@ -159,7 +159,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 const fn e() {}
                 #[unsafe(naked)] extern "C" fn i() { b!() }
                 #[cfg_attr(a, unsafe(naked))] extern "C" fn j() { b!() }
-                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                #[a::b::perfmark(time, crate = a::b)]
                 async fn f() {}
                 #[a::b::perfmark(time, every = 2, crate = a::b)]
                 /// Documented.

@@ -65,7 +65,9 @@ pub mod private;
 /// - `crate = path`: the path of this crate, if it is renamed or re-exported by another. It costs nothing.
 /// - `every = N`: measures one call in `N`, in bursts at random times, and counts all calls. A call that is not
 ///   measured costs about 34 instructions instead of 140 (with two events), and 20 on x86-64. Calls of other marks on
-///   that thread cost about 130 instructions more each (270 instead of 140, with two events).
+///   that thread cost about 130 instructions more each (270 instead of 140, with two events). All calls of async
+///   functions are measured: on one of them, `every` is an error; that of an `impl`, of [`defaults!`] or of a filter
+///   has no effect on them.
 /// - `fence`: lets the processor finish the instructions before each reading (`lfence`, `isb`). A call's values then
 ///   contain all of its own instructions and none of its neighbours'. A `time` mark with `fence` costs as much as 2.7
 ///   pairs of tick reads, instead of 1.4 (`benches/records/2026-11-23.md`, on one machine). A [`Filter`](crate::Filter)

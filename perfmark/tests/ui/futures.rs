@@ -27,4 +27,7 @@ trait Shape {
     async fn area(&self) -> u32;
 }
 
+#[perfmark(time, every = 2)]
+async fn left_out() {}
+
 fn main() {}

@@ -9,7 +9,7 @@ use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::EventSlots;
 use crate::recording::recorder::hooks::look::look_now;
-use crate::recording::recorder::hooks::options::skipped_hooks;
+use crate::recording::recorder::hooks::options::SKIPPED;
 use crate::recording::recorder::thread::{EventSet, Plan, Recorder};
 use crate::recording::sampling::{self, SampledThread};
 
@@ -94,9 +94,9 @@ impl SkippedCalls {
     /// Of a mark that has this event set. `None` if its calls are not sampled.
     pub(crate) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
         let sampled = set.sampled()?;
-        let (slots, hooks) = (EventSlots::default(), skipped_hooks(set.mode.is_polled));
+        let slots = EventSlots::default();
         // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
-        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, hooks) });
+        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, SKIPPED) });
         // SAFETY: `sampled` is about this thread. Calls use `no_events` no longer than `set`, and `sampled` lives as
         // long as that.
         unsafe { no_events.sample(sampled) };

@@ -147,7 +147,7 @@ impl Plan {
         self.begin_measured.set(measured.begin);
     }
 
-    /// Begins a call, or another poll of one, that is measured.
+    /// Begins a call that is measured.
     #[inline]
     pub(crate) fn begin_measured(&self, recorder: HeldRecorder) -> Token {
         // SAFETY: BINDING: whoever binds hooks guarantees it.
@@ -180,7 +180,7 @@ impl Plan {
 
     /// Whether its marked function may skip its calls in gaps: nothing else need be done for them.
     pub(crate) fn is_skipped_by_function(&self) -> bool {
-        self.is_thinned() && !self.set().mode.is_polled && self.skipped.get().is_null()
+        self.is_thinned() && self.skipped.get().is_null()
     }
 
     /// What chooses whether it is thinned, if `every` or a budget may.

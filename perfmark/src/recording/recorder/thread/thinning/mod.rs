@@ -222,12 +222,9 @@ impl Thinning {
         self.next_adaptation.set(bursts.measured() + u64::from(measured));
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
-        // Polls of a call must have the same weight, also if it goes on for long.
-        let may_be_rare = |member: &Member| !member.mark.mode.is_polled;
         let every = with_every().map(|member| member.every.get()).min().unwrap_or(1);
-        let loads = with_every().filter(|member| may_be_rare(member)).map(|member| member.load.get());
-        let rare = rare_load(&loads, all, every);
-        with_every().for_each(|member| member.is_rare.set(may_be_rare(member) && member.load.get() < rare));
+        let rare = rare_load(&with_every().map(|member| member.load.get()), all, every);
+        with_every().for_each(|member| member.is_rare.set(member.load.get() < rare));
         self.note_range(&members);
         let mut applied_to: *const EventSet = ptr::null();
         for member in members.iter() {
@@ -388,8 +385,8 @@ fn level(demands: &(impl Iterator<Item = f64> + Clone), allowed: f64) -> f64 {
     }
 }
 
-/// Marks with `every` that have fewer calls than this are not thinned. `loads` are the calls of each mark for which
-/// that is possible, `all` are those of all marks with `every`. The smallest `every` of these is given.
+/// Marks with `every` that have fewer calls than this are not thinned. `loads` are the calls of each mark with `every`,
+/// `all` is their sum, and `every` the smallest one of these marks.
 fn rare_load(loads: &(impl Iterator<Item = f64> + Clone), all: f64, every: u32) -> f64 {
     let allowed = (all / RARE_IN_ALL).min(all / f64::from(every) * RARE_IN_MEASURED);
     let mut most = all / RARE;
