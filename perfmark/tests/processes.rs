@@ -60,6 +60,7 @@ fn main() -> ExitCode {
             "the_draft_of_a_process_killed_in_a_dump_is_removed_by_the_next_dump",
             the_draft_of_a_killed_process_is_removed,
         ),
+        ("dumps_at_intervals_do_not_require_futex", dumps_do_not_require_futex),
         ("a_process_that_may_not_call_getpid_keeps_its_known_id_or_has_none", a_process_that_may_not_call_getpid),
         (
             "a_pipe_without_a_reader_neither_kills_nor_blocks_the_program",
@@ -234,6 +235,19 @@ fn run_scenario(scenario: &str) -> ExitCode {
             let _dumping = dumps();
             loop {
                 thread::park();
+            }
+        }
+        "dumps without futex" => {
+            if let Err(why) = seccomp::refuse(&[libc::SYS_futex], libc::EPERM) {
+                eprintln!("not run: {why}");
+                return ExitCode::from(NOT_RUN);
+            }
+            // SAFETY: it takes no pointers; the signal ends a program that waits for ever.
+            unsafe { libc::alarm(60) };
+            // Its end would wait for the thread, which requires futex.
+            std::mem::forget(dumps());
+            while !fs::exists(env::var_os(FILE).expect("set")).expect("known") {
+                thread::yield_now();
             }
         }
         "dumps" => {
@@ -638,6 +652,17 @@ fn the_draft_of_a_killed_process_is_removed() {
     files.sort_unstable();
     assert_eq!(files, ["own.draft", "report.txt", "report.txt.1.0.draft"]);
     fs::remove_dir_all(&folder).expect("there");
+}
+
+fn dumps_do_not_require_futex() {
+    let dump = file("futex");
+    let mut command = command(&env::current_exe().expect("known"), "dumps without futex", &[("PERFMARK_OUTPUT", "-")]);
+    let output = command.env(FILE, &dump).output().expect("started");
+    _ = fs::remove_file(dump);
+    if output.status.code() == Some(NOT_RUN.into()) {
+        return eprintln!("not run: there are no seccomp filters here: {}", text(&output.stderr));
+    }
+    assert_code(&output, 0);
 }
 
 fn a_process_that_may_not_call_getpid() {

@@ -41,14 +41,15 @@ mod imp {
             unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 1) };
         }
 
-        pub(super) fn wait(&self, at_most: Option<Duration>) {
-            let time = at_most.map(|time| libc::timespec {
-                tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-                tv_nsec: time.subsec_nanos().into(),
-            });
-            let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+        pub(super) fn wait(&self, mut at_most: Option<Duration>) {
+            const UNTIL_LOOK: Duration = Duration::from_secs(1);
             let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
             while self.0.swap(0, SeqCst) == 0 {
+                let time = at_most.map(|time| libc::timespec {
+                    tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+                    tv_nsec: time.subsec_nanos().into(),
+                });
+                let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
                 // SAFETY: a live word, and null or a live time, which is relative for this operation.
                 let woken = unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), operation, 0, time) };
                 if woken != 0 {
@@ -57,7 +58,13 @@ mod imp {
                         // A signal, or a wake in between.
                         Some(libc::EINTR | libc::EAGAIN) => {}
                         // A seccomp filter may refuse it.
-                        _ => std::thread::sleep(Duration::from_secs(1)),
+                        _ => {
+                            std::thread::sleep(at_most.unwrap_or(UNTIL_LOOK).min(UNTIL_LOOK));
+                            at_most = at_most.map(|time| time.saturating_sub(UNTIL_LOOK));
+                            if at_most == Some(Duration::ZERO) {
+                                return;
+                            }
+                        }
                     }
                 }
             }
