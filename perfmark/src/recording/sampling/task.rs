@@ -89,6 +89,11 @@ impl Tasks {
                 return Vec::new();
             }
         };
+        // After all were listed: a thread of perfmark's own that is listed has begun to start.
+        let Some(own) = background::own_threads() else {
+            self.count = 0;
+            return Vec::new();
+        };
         self.left_out.retain(|thread| all.contains(thread));
         // Threads that are not listed now are known, unless they have left.
         let known = known();
@@ -96,7 +101,7 @@ impl Tasks {
         let mut fresh = Vec::new();
         for thread in all {
             if !known.contains(&thread) && !self.left_out.contains(&thread) {
-                if background::is_own(thread) {
+                if own.contains(&thread) {
                     self.left_out.insert(thread);
                 } else {
                     fresh.push(thread);
