@@ -160,7 +160,7 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
     if is_off() {
         return Err("recording is off, by PERFMARK=off or because it has ended".into());
     }
-    let mut collector = COLLECTOR.lock().map_err(|_| sampling::NO_MEMORY)?;
+    let mut collector = COLLECTOR.lock().map_err(|_| mark_settings::NO_MEMORY)?;
     let number = sampling::enable(settings)?;
     let thread = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| {
         sampling::restart(number);

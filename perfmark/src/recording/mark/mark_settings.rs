@@ -190,7 +190,8 @@ fn apply_to_called() -> Result<(), SetFilterError> {
     }
 }
 
-const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
+pub(crate) const NO_MEMORY: &str =
+    "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
 const NO_SESSIONS: &str = "another thread was changing the filters of sessions when this process was forked";
 const NO_NEW_SLOT: &str = "settings that a mark had before need no new slot";
 

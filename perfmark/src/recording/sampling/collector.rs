@@ -19,6 +19,7 @@ use crate::platform::descriptors;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background::own_user_ns;
 use crate::platform::usage::process_usage;
+use crate::recording::mark::mark_settings::NO_MEMORY;
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::sampling::SampleSettings;
@@ -121,8 +122,6 @@ pub(crate) fn snapshot_notes() -> Vec<String> {
 
 /// The most samplings with different settings. A thread that goes on keeps its ring of each one.
 const MOST_SAMPLINGS: usize = 16;
-
-pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14";
 
 /// The events that can be sampled, and why the others cannot.
 pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<Error>) {
