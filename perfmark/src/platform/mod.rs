@@ -12,6 +12,8 @@ pub(crate) mod descriptors;
 pub(crate) mod terminal;
 pub(crate) mod token;
 pub(crate) mod program;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+pub(crate) mod objects;
 #[cfg(feature = "sampling")]
 pub(crate) mod modules;
 pub(crate) mod files;
