@@ -56,11 +56,6 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Whether they were not listed yet.
-    pub(super) fn are_unknown(&self) -> bool {
-        self.count == 0
-    }
-
     /// Threads that are not known yet. `has_ended` is whether a thread may have ended since the last time.
     /// Removes those that have left from `refused`.
     pub(super) fn new_threads(
