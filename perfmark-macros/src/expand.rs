@@ -10,7 +10,6 @@ use crate::body::split_inner_attributes;
 use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
-use crate::generics;
 use crate::signature;
 use crate::tokens::{is_punct, is_word, may_contain_impl, with_content};
 
@@ -28,40 +27,38 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         let why = "this item has two `#[perfmark]` attributes: remove one of them";
         return Err(syn::Error::new(span, why));
     }
+    let function = match Kind::of(&words) {
+        Kind::Container => None,
+        Kind::Function { name, is_async } => Some(Function::parse(name, is_async, &attributes, item)),
+        Kind::Other(error) => Some(Err(error)),
+    };
     if container::is_skip(args) {
-        return Ok(match Function::parse(item.clone()) {
-            Ok(function) => {
+        return Ok(match function {
+            Some(Ok(function)) => {
                 let Function { head, body, .. } = unmarked(function);
                 quote!(#head #body)
             }
             // An item that cannot be marked has no mark to remove.
-            Err(_) => item.clone(),
+            _ => item.clone(),
         });
     }
     let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
     let parsed = parsed.parse2(args.clone())?;
     let krate = parsed.krate();
-    if matches!(Kind::of(&words), Kind::Container) {
+    let Some(function) = function.transpose()? else {
         if let Some(name) = &parsed.name {
             let why =
                 "`name` applies to one function, and this item may contain several: put it on the function itself";
             return Err(syn::Error::new(name.span(), why));
         }
         let (head, body) = container::split_body(item.clone())?;
-        if let Some(span) = parsed.generic.filter(|_| !generics::may_be_in(&head, &body)) {
-            let why = "`generic` gives each type of a generic function its own row, and no function here is generic: \
-                       remove it";
-            return Err(syn::Error::new(span, why));
-        }
         let of_futures = without_every(args);
-        let attribute = |item: TokenStream| {
-            let is_future = parsed.every.is_some() && Function::parse(item).is_ok_and(|item| future::is_call(&item));
-            let args = if is_future { &of_futures } else { args };
+        let attribute = |tokens: &[TokenTree]| {
+            let args = if parsed.every.is_some() && is_future(tokens) { &of_futures } else { args };
             Some(quote!(#krate::perfmark(#args)))
         };
         return Ok(container::mark_items(&head, &body, &krate, &attribute));
-    }
-    let function = Function::parse(item.clone())?;
+    };
     let mark = mark(&parsed, &function.name);
     let function = unmarked(function);
     if let Some(marked) = future::expand(&function, &mark, &krate) {
@@ -114,6 +111,13 @@ fn unmarked_item(args: &TokenStream, item: &TokenStream) -> TokenStream {
         (Kind::Container, Ok((head, body))) => container::mark_items(&head, &body, &quote!(::perfmark), &|_| None),
         _ => item.clone(),
     }
+}
+
+/// Whether the item, which has no attributes, is a function whose call is a future.
+fn is_future(item: &[TokenTree]) -> bool {
+    let Kind::Function { name, is_async } = Kind::of(item) else { return false };
+    let item = item.iter().cloned().collect();
+    Function::parse(name, is_async, &[], &item).is_ok_and(|function| future::is_call(&function))
 }
 
 /// The arguments that a container gives to functions whose calls are futures.
