@@ -321,10 +321,10 @@ pub(super) fn mode(snapshot: &Snapshot) -> &'static str {
 }
 
 /// Whether the event's name has no modifier for the kernel's or the hypervisor's part, and is not an event that the
-/// kernel itself reports, such as a tracepoint.
+/// kernel itself reports, such as a tracepoint. A breakpoint's name may end with its access, as in `mem:0x1000:rw`.
 fn is_of_user_mode(name: &str) -> bool {
-    let is_of_user = |modifier| b"uGHIpPSDWe".contains(&modifier);
-    name.rsplit_once([':', '/']).is_none_or(|(_, modifiers)| modifiers.bytes().all(is_of_user))
+    let of_user: &[u8] = if name.starts_with("mem:") { b"rwxuGHIpPSDWe" } else { b"uGHIpPSDWe" };
+    name.rsplit_once([':', '/']).is_none_or(|(_, modifiers)| modifiers.bytes().all(|c| of_user.contains(&c)))
 }
 
 /// What the clock rate means, if one is shown.
@@ -557,6 +557,16 @@ mod tests {
             many.replace("\n ", "").ends_with(&format!(", and {} more\n", exact((10_000 - named) as u64))),
             "{many}"
         );
+    }
+
+    #[test]
+    fn breakpoints_are_counted_in_user_mode_as_other_events() {
+        let is_of_user =
+            |name| mode(&snapshot(&[event(name, Unit::Count, Read::Syscall)], &[])).ends_with("mode only.");
+        assert!(
+            ["cycles", "cycles:u", "mem:0x1000:rw", "mem:0x1000/8:w", "mem:0x1000:x:u"].iter().all(|n| is_of_user(n))
+        );
+        assert!(!["cycles:k", "cpu/event=1/uk", "mem:0x1000:rw:k", "sched:switch"].iter().any(|n| is_of_user(n)));
     }
 
     #[test]

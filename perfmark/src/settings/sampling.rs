@@ -199,7 +199,6 @@ fn event(text: &str, expected: impl Fn() -> String) -> Result<SampledEvent, Stri
 fn stacks(text: &str) -> Option<Stacks> {
     Some(match text {
         "off" => Stacks::Off,
-        "short" => Stacks::Short,
         "fp" => Stacks::FramePointers,
         bytes => Stacks::Bytes(bytes.parse().ok().filter(|bytes| (FEWEST_BYTES..=MOST_BYTES).contains(bytes))?),
     })
@@ -243,7 +242,7 @@ mod tests {
         for text in ["stack=fp", "timestamps", "stack=off,timestamps"] {
             assert!(parse(text).unwrap_err().contains("how often"), "{text}");
         }
-        for text in ["99,stack=", "99,stack=0", "99,stack=all"] {
+        for text in ["99,stack=", "99,stack=0", "99,stack=short"] {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");
         }
         for text in ["99,", ",99", "99,,timestamps"] {
