@@ -322,7 +322,7 @@ impl Gathered<'_> {
             let remedy = "build the program with `debug = \"line-tables-only\"` and without `strip` in its profile";
             return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
-        let functions = snapshot.functions_to_mark(samples).into_iter();
+        let functions = snapshot.hot_functions(samples).into_iter().filter(|function| function.can_be_marked);
         let functions = functions.filter(|function| function.samples >= FEWEST && !function.is_inlined);
         let names = snapshot.names();
         let located = |function: HotFunction| {
