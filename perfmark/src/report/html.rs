@@ -10,11 +10,13 @@ use std::borrow::Cow;
 
 use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer, objects};
+use super::legend::{self, Legend};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
 use super::source_text::around_lines_of_marks;
-use super::text::UNBROKEN;
-use super::{coverage, legend, ratio, sampling};
+use super::text::one_line;
+use super::view::Sort;
+use super::{coverage, ratio, sampling};
 use crate::snapshot::{LinesOfFiles, Mark, Snapshot, StackFrame};
 use samples::Sampling;
 
@@ -127,7 +129,8 @@ objects! {
 impl<'a> Words<'a> {
     fn new(snapshot: &'a Snapshot, has_large: bool, reads_sources: bool) -> Self {
         let shares = Shares::new(snapshot);
-        let labels = snapshot.names();
+        let (labels, groups) = (snapshot.names(), shares.groups(Sort::default()));
+        let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &labels, columns: usize::MAX };
         let denominators =
             || snapshot.events.iter().map(|event| (event.name.as_str(), shares.denominator(&event.name)));
         let coverage = snapshot.marks.iter().map(|mark| {
@@ -145,8 +148,8 @@ impl<'a> Words<'a> {
                 .map(|(event, _)| event.to_owned())
                 .collect(),
             leading: shares.leading().map(str::to_owned),
-            warnings: warnings(snapshot, &shares, &labels),
-            legend: legend_of(snapshot, &shares, &labels),
+            warnings: warnings(&legend),
+            legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
             probe: StackFrame::PROBE.to_owned(),
             source: around_lines_of_marks(snapshot, reads_sources),
@@ -179,34 +182,27 @@ impl Json for Denominators<'_> {
     }
 }
 
-fn warnings(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
-    let mut text = String::new();
-    if snapshot.marks.iter().any(is_called) {
-        legend::busy(&mut text, snapshot, UNBROKEN);
-        legend::impossible(&mut text, snapshot, labels, shares, UNBROKEN);
-        legend::cost(&mut text, snapshot, labels, UNBROKEN);
-    }
-    text.lines().map(str::to_owned).chain(sampling::biased(snapshot)).collect()
+fn warnings(legend: &Legend<'_>) -> Vec<String> {
+    let of_marks =
+        [legend.busy(), legend.impossible(), legend.cost()].into_iter().filter(|_| !legend.groups.is_empty());
+    of_marks.flatten().map(|sentence| one_line(&sentence)).chain(sampling::biased(legend.snapshot)).collect()
 }
 
 /// The legend's sentences.
-fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
-    let mut text = String::new();
-    if snapshot.marks.iter().any(is_called) {
-        legend::budget(&mut text, snapshot, labels, UNBROKEN);
-        if shares.leading().is_some() {
-            text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
-        }
-        legend::estimates(&mut text, snapshot, labels, has(snapshot, shares, ESTIMATE), UNBROKEN);
-        legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
+fn legend_of(legend: &Legend<'_>) -> Vec<String> {
+    let Legend { snapshot, shares, .. } = *legend;
+    let mut sentences = Vec::new();
+    if legend.groups.is_empty() {
+        sentences.push(legend::no_rows(snapshot).to_owned());
     } else {
-        text.push_str(legend::no_rows(snapshot));
+        sentences.extend(legend.budget());
+        sentences.extend(shares.leading().map(|_| legend.share() + legend.mode()));
+        sentences.extend(legend.estimates(has(snapshot, shares, ESTIMATE)));
+        sentences.extend(legend.probes(has(snapshot, shares, NEAR)));
     }
-    legend::events(&mut text, snapshot, true, UNBROKEN);
-    legend::never_called(&mut text, snapshot, labels, UNBROKEN);
-    legend::not_in_graph(&mut text, snapshot, UNBROKEN);
-    legend::notes(&mut text, snapshot, None, UNBROKEN);
-    text.lines().map(str::to_owned).collect()
+    sentences.extend(legend.events(true).into_iter().chain(legend.never_called()));
+    sentences.extend(legend.not_in_graph().into_iter().chain(legend.notes(None)));
+    sentences.iter().map(|sentence| one_line(sentence)).collect()
 }
 
 /// Whether some value has this flag.
