@@ -274,11 +274,8 @@ impl<'a> Gathered<'a> {
             options.name(snapshot);
         }
         if options.each && options.format == Form::Report(Format::Html) {
-            let mut all = Merged::default();
-            for (_, snapshot) in &shown {
-                all.add(snapshot.clone());
-            }
-            return to.give(&options.of(&all.finish(), &shown, to)?);
+            let all = Merged::of(shown.iter().map(|(_, snapshot)| snapshot.clone()));
+            return to.give(&options.of(&all, &shown, to)?);
         }
         let mut text = Vec::new();
         for (name, snapshot) in &shown {

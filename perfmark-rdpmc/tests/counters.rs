@@ -129,7 +129,7 @@ fn a_loop_of_ones_own_over_the_page_reads_the_same() {
             assert_eq!(page.index(), CYCLE_COUNTER);
             let raw: u64;
             // SAFETY: the page of this thread's own counter names it.
-            unsafe { std::arch::asm!("mrs {}, pmccntr_el0", out(reg) raw, options(nomem, nostack)) };
+            unsafe { std::arch::asm!("mrs {}, pmccntr_el0", out(reg) raw, options(nostack)) };
             std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::Acquire);
             if lock % 2 == 0 && page.lock() == lock {
                 break ((raw << unused).cast_signed() >> unused).wrapping_add(offset).cast_unsigned();

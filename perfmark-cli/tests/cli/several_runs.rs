@@ -139,8 +139,10 @@ fn pairs_of_runs_are_judged() {
     assert_contains(&printed, &["0 of 3 marks changed; the gate passed", noise, short, "10 pairs of runs"]);
     assert_contains(&run(10, 1.05, "time:7%", 0), &["1 of 3 marks changed; the gate passed"]);
     assert_contains(&run(7, 1.5, "time:2%", 3), &["cannot judge time with fewer than 8 pairs of runs (given: 7)"]);
-    let uneven = stderr(&["diff", "--paired", "--base", "a", "b", "--head", "c"], 2);
-    assert_contains(&uneven, &["a: No such file"]);
+    let mut uneven = pairs_of_runs(&folder, 2, 1.0);
+    uneven.pop();
+    let why = stderr(&uneven.iter().map(String::as_str).collect::<Vec<_>>(), 2);
+    assert_contains(&why, &["--paired: base has 2 runs, and head has 1; give as many files on each side"]);
 }
 
 fn a_mark_that_few_runs_call_does_not_decide_a_gate() {
