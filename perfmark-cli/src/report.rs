@@ -27,9 +27,6 @@ pub(crate) struct Arguments {
     files: Vec<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Merge all reports; this is the default
-    #[arg(long, conflicts_with = "each")]
-    merge: bool,
     /// Print at most five functions to mark next, by their samples, as `FILE:LINE` for `perfmark mark`. Shares and
     /// names are printed on stderr
     #[arg(long, conflicts_with_all = [

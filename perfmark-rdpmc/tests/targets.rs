@@ -205,11 +205,18 @@ fn exec() {
         let mut process = waits.spawn().expect("starts");
         let attr = page_faults().disabled(true).enable_on_exec(on_exec);
         let counter = open(&attr, &Target::thread(process.id()));
+        let group = TargetGroup::open(&[attr.clone(), attr], &Target::thread(process.id()));
+        let group = group.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(counter.read().map(|reading| reading.value), Ok(0));
         process.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
         assert!(process.wait().expect("waited for").success());
         let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value;
         assert_eq!(faults > 0, on_exec, "{faults} faults after the exec");
+        assert_eq!(
+            group.read().map(|reading| reading.values),
+            Ok(vec![faults; 2]),
+            "all members start with the leader"
+        );
     }
 }
 
