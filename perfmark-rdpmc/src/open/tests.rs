@@ -7,7 +7,7 @@ use crate::attr::Field;
 use crate::event::Event;
 use crate::machine::Files;
 
-/// The files of a machine. `root` says whether the process has all capabilities; `uid_map` describes its user namespace.
+/// A machine's files. `root` says whether the process has all capabilities; `uid_map` describes its user namespace.
 fn files(name: &str, level: &str, root: bool, uid_map: &str) -> Files {
     let files = Files::new(&format!("open-{name}"));
     let status = if root { "CapEff:\t000001ffffffffff\n" } else { "CapEff:\t0000000000000000\n" };
