@@ -10,7 +10,6 @@ mod process;
 mod alone;
 
 use std::collections::BTreeMap;
-use std::panic::catch_unwind;
 use std::sync::{Mutex, Once, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::{env, thread};
@@ -95,46 +94,6 @@ fn a_change_of_the_measured_share_leaves_totals_true() {
     assert_eq!((first.total + second.total, first.weight + second.weight), (all.total, all.weight));
 }
 
-#[perfmark(page_faults, name = "caller of one")]
-fn caller_of_one() {
-    faults(1);
-    skipped_callee();
-}
-
-#[perfmark(page_faults, every = 61, name = "skipped callee")]
-fn skipped_callee() {
-    faults(30);
-    inside_skipped();
-}
-
-#[perfmark(page_faults, name = "inside skipped")]
-fn inside_skipped() {
-    faults(2);
-}
-
-#[test]
-fn a_skipped_callee_is_no_part_of_its_callers_self() {
-    const CALLS: i64 = 6_100;
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    (0..CALLS).for_each(|_| caller_of_one());
-    let snapshot = snapshot();
-    let values = ["caller of one", "skipped callee", "inside skipped"].map(|name| find(&snapshot, name));
-    let [Some((_, caller)), Some((_, skipped)), Some((_, inside))] = values else { return };
-    let own = |values: &Values| values.self_sum.expect("known");
-    let variance = 60.0 * CALLS as f64 * 30.0 * 30.0;
-    assert_near("the caller's self", own(&caller), CALLS, variance);
-    assert_near("the callee's self", own(&skipped), 30 * CALLS, variance);
-    assert_near("the callee's total", skipped.total, 32 * CALLS, variance);
-    assert_near("the self of what is inside", own(&inside), 2 * CALLS, 0.0);
-    let sum = own(&caller) + own(&skipped) + own(&inside);
-    assert_near("the sum of self is about the outermost total", sum, caller.total, variance);
-    assert!(!caller.extrapolated && caller.estimated > 0, "the total is exact, self is not: {caller:?}");
-    assert!(skipped.extrapolated && skipped.estimated == 0 && inside.estimated == 0, "{skipped:?} {inside:?}");
-}
-
 #[perfmark(page_faults, every = 61, name = "slow first")]
 fn slow_first(pages: usize) {
     faults(pages);
@@ -173,59 +132,6 @@ fn a_period_of_the_program_is_not_met_again_and_again() {
     (0..20_000).for_each(|n| periodic(if n % 20 == 7 { 40 } else { 1 }));
     let Some((_, values)) = find(&snapshot(), "periodic") else { return };
     assert_near("the total", values.total, 1_000 * (40 + 19), 19.0 * 1_000.0 * (40.0 * 40.0 + 19.0));
-}
-
-#[perfmark(page_faults, name = "catches")]
-fn catches() {
-    faults(1);
-    assert!(catch_unwind(panics).is_err());
-}
-
-#[perfmark(page_faults, name = "panics")]
-fn panics() {
-    faults(50);
-    std::panic::resume_unwind(Box::new(()));
-}
-
-#[test]
-fn the_cost_of_an_unwound_call_is_reported_separately() {
-    if passed_in_own_process() {
-        return;
-    }
-    (0..100).for_each(|_| catches());
-    let snapshot = snapshot();
-    let Some((_, caller)) = find(&snapshot, "catches") else { return };
-    let mark = snapshot.marks.iter().find(|mark| mark.name == "panics").expect("it is known");
-    let values = &mark.values[0];
-    assert_eq!((mark.unwound, values.measured, values.total), (100, 0, 0));
-    // Unwinding itself causes a few faults at first.
-    assert!((5_000..5_100).contains(&values.unwound_total), "{values:?}");
-    assert_eq!(values.unwound_self, values.unwound_total);
-    assert_eq!(caller.self_sum.map(|own| own + values.unwound_self), Some(caller.total), "nothing is missing");
-}
-
-#[perfmark(page_faults, name = "dropped")]
-async fn dropped() {
-    faults(25);
-    std::future::pending::<()>().await;
-}
-
-#[test]
-fn the_cost_of_a_dropped_future_is_reported_separately() {
-    if passed_in_own_process() {
-        return;
-    }
-    for _ in 0..10 {
-        let mut future = std::pin::pin!(dropped());
-        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    }
-    let snapshot = snapshot();
-    assert!(snapshot.events.iter().all(|event| event.name != "suspended"), "no mark has it: {:?}", snapshot.events);
-    let mark = snapshot.marks.into_iter().find(|mark| mark.name == "dropped").expect("it is known");
-    let Some(values) = mark.values.iter().find(|values| values.event == "page-faults") else { return };
-    assert_eq!((mark.cancelled, values.measured, values.total), (10, 0, 0));
-    assert!((250..300).contains(&values.unwound_self), "{values:?}");
-    assert_eq!(values.unwound_self, values.unwound_total);
 }
 
 #[perfmark(page_faults, name = "goes on")]
@@ -478,7 +384,6 @@ thinned! {
     8 five_pages 5;
     4 a_page 1;
     64 ten_pages_rarely 10;
-    16 ten_pages 10;
 }
 
 #[perfmark(page_faults, every = 4)]
@@ -583,25 +488,6 @@ fn a_thread_without_bursts_knows_what_threads_before_it_learned() {
     println!("self {each:.3} a call, truth 5");
     // Before the first burst in it, it is 85.
     assert!((each / 5.0 - 1.0).abs() <= 0.4, "{each}");
-}
-
-#[perfmark(page_faults)]
-async fn skips_in_its_first_poll() {
-    (0..10).for_each(|_| ten_pages());
-    yields(1, 0).await;
-}
-
-#[test]
-fn an_estimate_in_any_poll_flags_the_call() {
-    const CALLS: i64 = 2_000;
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    (0..CALLS).for_each(|_| complete(skips_in_its_first_poll()));
-    let Some((_, values)) = find(&snapshot(), "skips_in_its_first_poll") else { return };
-    // Calls within a burst are exact.
-    assert!(values.estimated > CALLS.cast_unsigned() * 3 / 4, "{values:?}");
 }
 
 #[perfmark(page_faults, every = 1_000_000)]

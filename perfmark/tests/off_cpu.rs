@@ -55,7 +55,6 @@ mod linux {
             ("preempted_is_what_the_scheduler_says", preempted_is_what_the_scheduler_says),
             ("on_cpu_is_the_threads_cpu_time", on_cpu_is_cpu_time),
             ("on_cpu_and_off_cpu_add_up_to_no_more_than_the_run", on_cpu_and_off_cpu_add_up),
-            ("self_excludes_the_waits_of_callees", self_excludes_the_waits_of_callees),
             ("a_call_that_is_open_at_exit_includes_its_waits", open_at_exit),
             ("lost_switches_make_open_calls_unmeasured_and_no_others", lost_switches),
             ("threads_beyond_the_locked_memory_are_reported_and_run", threads_beyond_the_locked_memory),
@@ -137,12 +136,6 @@ mod linux {
     fn naps() {
         nap();
         nap();
-    }
-
-    #[perfmark(time, off_cpu)]
-    fn outer() {
-        black_box(compute(1_000));
-        sleep();
     }
 
     /// Waits more often than the ring has room for.
@@ -369,7 +362,6 @@ mod linux {
             }),
             "naps" => (0..5).for_each(|_| naps()),
             "exit" => exits(),
-            "nested" => (0..5).for_each(|_| outer()),
             "lose" => {
                 sleep();
                 wait_often();
@@ -472,17 +464,6 @@ mod linux {
         let output = scenario(name, &[("PERFMARK_OUTPUT", "/dev/null")]);
         assert_code(&output, 0);
         print!("{}", text(&output.stdout));
-    }
-
-    fn self_excludes_the_waits_of_callees() {
-        let report = json("nested", &[], 0);
-        let outer = values(&report, "outer", "off_cpu");
-        let slept = sum(&report, "sleep", "off_cpu");
-        assert_slept(5, slept + sum(&report, "sleep", "task-clock"));
-        assert!(outer["total"].as_i64() >= Some(slept), "{outer}");
-        let own = outer["self"].as_i64().expect("a number");
-        let of_callees = slept + sum(&report, "compute", "off_cpu");
-        assert_eq!(outer["total"].as_i64(), Some(own + of_callees));
     }
 
     fn open_at_exit() {
