@@ -32,10 +32,6 @@ fn main() -> ExitCode {
         return run_scenario(&scenario);
     }
     let tests: &[(&str, fn())] = &[
-        ("promise_5_calls_of_ended_threads_are_reported_when_main_returns", || threads_start_and_end("return", 0)),
-        ("promise_5_calls_of_ended_threads_are_reported_when_the_program_exits", || threads_start_and_end("exit", 3)),
-        ("promise_5_calls_of_ended_threads_are_reported_when_main_panics", || threads_start_and_end("panic", 101)),
-        ("a_mark_that_exits_reports_its_cost_so_far", a_mark_that_exits_reports_its_cost_so_far),
         ("with_perfmark_off_nothing_is_reported_or_opened", with_perfmark_off_nothing_is_reported_or_opened),
         ("a_wrong_setting_is_reported_in_one_line_and_the_table_is_printed", a_wrong_setting_is_reported_in_one_line),
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
@@ -83,19 +79,6 @@ fn bare() {
     black_box(());
 }
 
-#[perfmark(time)]
-fn leaves() -> ! {
-    work(1_000);
-    black_box((0..1_000_000_u64).map(black_box).sum::<u64>());
-    std::process::exit(3)
-}
-
-#[perfmark(time)]
-fn waits(until: &mpsc::Receiver<()>, begun: &mpsc::Sender<()>) {
-    begun.send(()).expect("main listens");
-    _ = until.recv();
-}
-
 #[perfmark(instructions)]
 fn looped() -> u64 {
     known_loop(1_000_000)
@@ -139,37 +122,8 @@ fn with_a_standing_clock() {
 
 // The scenarios.
 
-const THREADS: u64 = 8;
-const WAVES: u64 = 3;
-const CALLS: u64 = 500;
-
 fn run_scenario(scenario: &str) -> ExitCode {
     match scenario {
-        "return" | "exit" | "panic" => {
-            // Never dropped: the thread waits for it for ever, inside a marked call.
-            let (hold, until) = mpsc::channel();
-            std::mem::forget(hold);
-            let (begun, has_begun) = mpsc::channel();
-            thread::spawn(move || {
-                (0..CALLS).for_each(|n| _ = work(n));
-                waits(&until, &begun);
-            });
-            for _ in 0..WAVES {
-                thread::scope(|scope| {
-                    for _ in 0..THREADS {
-                        scope.spawn(|| (0..CALLS).for_each(|n| _ = work(n)));
-                    }
-                });
-            }
-            (0..CALLS).for_each(|n| _ = work(n));
-            has_begun.recv().expect("the thread sends");
-            match scenario {
-                "exit" => std::process::exit(3),
-                "panic" => panic!("at the end of main"),
-                _ => {}
-            }
-        }
-        "leaves" => leaves(),
         "calls" => {
             work(1);
             bare();
@@ -221,7 +175,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             .expect("it does not panic");
         }
         "killed in a dump" => {
-            // The process wait_for_end when the dump is written but not yet renamed.
+            // The process is killed when the dump is written but not yet renamed.
             #[cfg(target_arch = "x86_64")]
             let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
             #[cfg(not(target_arch = "x86_64"))]
@@ -279,40 +233,6 @@ fn dumps() -> perfmark::Dumping {
 }
 
 // The tests.
-
-fn threads_start_and_end(end: &str, status: i32) {
-    let report = json(end, &[], status);
-    let calls = (THREADS * WAVES + 2) * CALLS;
-    let work = mark(&report, "work");
-    assert_eq!(work["calls"], calls);
-    assert_eq!(report["threads"], THREADS * WAVES + 2);
-    for (event, values) in work["values"].as_object().expect("a map") {
-        assert_eq!((&values["measured"], &values["unmeasured"]), (&calls.into(), &0.into()), "{event}");
-        let buckets = values["buckets"].as_array().expect("a list");
-        let number = |value: &Value| value.as_u64().expect("a number");
-        let counts =
-            |at: usize| buckets.iter().map(move |bucket| number(&bucket[at]) * number(&bucket[2])).sum::<u64>();
-        assert_eq!(buckets.iter().map(|bucket| number(&bucket[2])).sum::<u64>(), calls, "{event}");
-        // Exact within the buckets, which for small counts have one value each.
-        let sum = values["sum"].as_i64().expect("a number").max(0).cast_unsigned();
-        let slack = if event == "time" { calls } else { 0 };
-        assert!(counts(0) <= sum + slack && sum <= counts(1) + slack, "{event}: {} {sum} {}", counts(0), counts(1));
-    }
-    let waits = mark(&report, "waits");
-    assert_eq!((&waits["calls"], &waits["in_flight"]), (&0.into(), &1.into()));
-}
-
-fn a_mark_that_exits_reports_its_cost_so_far() {
-    let report = json("leaves", &[], 3);
-    let mark = mark(&report, "leaves");
-    assert_eq!((&mark["calls"], &mark["in_flight"]), (&0.into(), &1.into()));
-    let time = |name: &str, key: &str| program::mark(&report, name)["values"]["time"][key].as_i64().expect("a number");
-    let (total, own, inside) =
-        (time("leaves", "in_flight_total"), time("leaves", "in_flight_self"), time("work", "total"));
-    assert!(own > 0 && inside > 0, "{own} {inside}");
-    // Each is rounded to nanoseconds.
-    assert!((total - own - inside).abs() <= 2, "{total} = {own} + {inside}");
-}
 
 fn with_perfmark_off_nothing_is_reported_or_opened() {
     let output = scenario("off", &[("PERFMARK", "off")]);
