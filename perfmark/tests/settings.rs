@@ -5,21 +5,11 @@ mod alone;
 
 use std::hint::black_box;
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::{future, thread};
 
+use alone::passed_in_own_process;
 use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
-
-/// The same as [`alone::passed_in_own_process`]; if not, without a filter of another test.
-fn passed_in_own_process() -> bool {
-    let passed = alone::passed_in_own_process();
-    if !passed {
-        set_filter(&Filter::default()).expect("slots for settings");
-    }
-    passed
-}
 
 fn apply(filter: &str) {
     set_filter(&filter.parse().expect("a filter")).expect("slots for settings");
@@ -157,58 +147,6 @@ fn the_filter_sets_the_events_and_earlier_values_are_kept() {
         None => (5, 0),
     };
     assert_eq!(measured("events_by_filter", "time"), Some(expected));
-}
-
-#[perfmark(time)]
-fn called_by_two() {}
-
-#[perfmark(time)]
-fn switched_under_two() {}
-
-#[test]
-fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
-    const CALLS: u64 = 20_000;
-    if passed_in_own_process() {
-        return;
-    }
-    let done = AtomicBool::new(false);
-    let filters = [
-        "",
-        "*::called_by_two=every:3",
-        "*::called_by_two=page-faults",
-        "*::called_by_two=time+every:7,*::switched_under_two=off",
-        "*::switched_under_two=every:2",
-    ];
-    let filters = filters.map(|filter| filter.parse::<Filter>().expect("a filter"));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for filter in filters.iter().cycle().take_while(|_| !done.load(Relaxed)) {
-                set_filter(filter).expect("slots for settings");
-                _ = snapshot();
-            }
-        });
-        let callers = [(); 2].map(|()| {
-            scope.spawn(|| {
-                for _ in 0..CALLS {
-                    called_by_two();
-                    switched_under_two();
-                }
-            })
-        });
-        for caller in callers {
-            caller.join().expect("no panic");
-        }
-        done.store(true, Relaxed);
-    });
-    let (called, switched) = (find_mark("called_by_two"), find_mark("switched_under_two"));
-    assert_eq!((called.calls, called.in_flight, called.unwound, called.interrupted), (2 * CALLS, 0, 0, 0));
-    assert!(switched.calls <= 2 * CALLS && switched.in_flight == 0, "{switched:?}");
-    for values in called.values.iter().chain(&switched.values) {
-        assert_eq!(values.unmeasured, 0, "{}", values.event);
-        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
-    }
-    let measured: u64 = switched.values.iter().map(|values| values.measured).sum();
-    assert_eq!(measured + switched.skipped, switched.calls);
 }
 
 #[perfmark(time)]
