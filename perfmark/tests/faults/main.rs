@@ -55,7 +55,6 @@ const FAULTS: &[Fault] = &[
     alone("a_daemon", processes::becomes_a_daemon),
     beside("threads_that_come_and_go", limits::threads_come_and_go),
     alone("no_descriptor_left", limits::no_descriptor_left),
-    alone("all_descriptors_closed", limits::all_descriptors_closed),
     alone("a_filter_of_system_calls", limits::filtered),
     beside("other_cpus", limits::moves_between_cpus),
     beside("panics", contexts::panics),
