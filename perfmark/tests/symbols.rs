@@ -421,15 +421,13 @@ mod linux {
         }
         let here = project::here();
         let manifest = format!(
-            "[package]\nname = \"packed\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-             [[bin]]\nname = \"packed\"\npath = '{}'\n\n\
-             [features]\ndefault = [\"json\", \"sampling\", \"serde\", \"symbols\"]\n\
+            "{}\n[features]\ndefault = [\"json\", \"sampling\", \"serde\", \"symbols\"]\n\
              json = []\nsampling = []\nserde = []\nsymbols = []\n\n\
              [dependencies]\nlibc = \"0.2\"\nlibtest-mimic = \"0.8\"\nserde_json = \"1\"\n\
              perfmark-rdpmc = {{ path = '{}' }}\n\
              perfmark = {{ path = '{}', features = [\"json\", \"sampling\", \"serde\", \"symbols\"] }}\n\n\
              [profile.dev]\nsplit-debuginfo = \"packed\"\n\n[workspace]\n",
-            here.join("tests/symbols.rs").display(),
+            project::package("packed", "2024", "[[bin]]", &here.join("tests/symbols.rs")),
             here.join("../perfmark-rdpmc").display(),
             here.display(),
         );
