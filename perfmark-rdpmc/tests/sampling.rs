@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 mod child;
+mod memory;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 mod support;

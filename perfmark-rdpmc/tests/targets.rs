@@ -15,6 +15,7 @@ use support::Case;
 
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
+mod memory;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
@@ -119,7 +120,7 @@ fn work() {
         let _ = perfmark_rdpmc::known_loop(LOOP);
         // No mapping is empty.
         if pages > 0 {
-            process::Memory::new(pages).touch();
+            memory::faults(pages);
         }
         println!("done");
     }
@@ -162,7 +163,7 @@ fn ended_thread() {
         // SAFETY: takes nothing.
         started.send(unsafe { libc::gettid() }).expect("received");
         ready.recv().expect("sent");
-        process::Memory::new(usize::try_from(PAGES).expect("few")).touch();
+        memory::faults(usize::try_from(PAGES).expect("few"));
     });
     let tid = u32::try_from(tid.recv().expect("sent")).expect("small");
     let counter = open(&page_faults(), &Target::thread(tid));
@@ -231,7 +232,7 @@ fn on_cpu() {
             // SAFETY: takes nothing.
             let tid = u32::try_from(unsafe { libc::gettid() }).expect("small");
             for counter in [own(Target::this_thread()), own(Target::thread(tid))] {
-                let memory = process::Memory::new(usize::try_from(PAGES).expect("few"));
+                let memory = memory::Memory::new(usize::try_from(PAGES).expect("few"));
                 let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
                 memory.touch();
                 let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value - before.value;
@@ -288,7 +289,7 @@ fn entire_cpu() {
     let clock = open(&Attr::new(Software::CpuClock), &Target::cpu(u32::try_from(cpu).expect("small")));
     thread::spawn(move || {
         process::move_to(cpu);
-        let counted = count(&faults, || process::Memory::new(usize::try_from(PAGES).expect("few")).touch());
+        let counted = count(&faults, || memory::faults(usize::try_from(PAGES).expect("few")));
         assert!(counted >= PAGES, "{counted}");
         let nanoseconds = count(&clock, || _ = perfmark_rdpmc::known_loop(LOOP));
         println!("{counted} faults; {nanoseconds} ns of CPU {cpu}");
@@ -348,7 +349,7 @@ fn cgroup() {
     fs::write(cgroup.0.join("cgroup.procs"), worker.process.id().to_string()).expect("root may");
     let sum = || -> u64 { counters.iter().map(|counter| counter.read().expect("readable").value).sum() };
     let before = sum();
-    process::Memory::new(usize::try_from(PAGES).expect("few")).touch();
+    memory::faults(usize::try_from(PAGES).expect("few"));
     let outside = sum() - before;
     worker.touch(PAGES);
     let inside = sum() - before;

@@ -4,9 +4,8 @@
 //! from a seed, which is the same in each run; `PERFMARK_TEST_SEED` sets another one.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
-#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "it is other tests', too")]
-mod process;
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 mod alone;
 
 use std::collections::BTreeMap;
@@ -15,16 +14,9 @@ use std::task::{Context, Poll, Waker};
 use std::{env, thread};
 
 use alone::passed_in_own_process;
+use memory::faults;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
-use process::Memory;
-
-/// Causes one fault in each of that many new pages.
-fn faults(pages: usize) {
-    if pages > 0 {
-        Memory::new(pages).touch();
-    }
-}
 
 /// Lets the calling thread have bursts at the same calls in each run. With another `stream`, it has them at others.
 fn seed(stream: u64) {

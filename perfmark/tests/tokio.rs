@@ -1,8 +1,7 @@
 //! Async functions on tokio's runtimes: a call is the sum of its polls, on whichever workers they run.
 
-#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "only its memory is used here")]
-mod process;
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 
 use std::collections::HashSet;
 use std::future::{pending, ready};
@@ -15,9 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 
+use memory::faults;
 use perfmark::{Mark, Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::known_loop;
-use process::Memory;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
@@ -103,7 +102,7 @@ impl<F> Drop for Watched<F> {
 
 /// What a part of a task does between two suspensions.
 fn part(pages: usize) {
-    Memory::new(pages).touch();
+    faults(pages);
     black_box(known_loop(TURNS));
 }
 
@@ -277,25 +276,25 @@ fn losing_branches_of_a_select_are_cancelled_if_they_had_begun() {
 
 #[perfmark(page_faults, name = "outer")]
 async fn outer() {
-    Memory::new(3).touch();
+    faults(3);
     for _ in 0..2 {
         yield_now().await;
         inner().await;
-        Memory::new(1).touch();
+        faults(1);
     }
     sync_part();
 }
 
 #[perfmark(page_faults, name = "inner")]
 async fn inner() {
-    Memory::new(10).touch();
+    faults(10);
     yield_now().await;
     sync_part();
 }
 
 #[perfmark(page_faults, name = "sync part")]
 fn sync_part() {
-    Memory::new(100).touch();
+    faults(100);
 }
 
 #[test]
@@ -326,7 +325,7 @@ fn promise_3_self_of_an_async_function_excludes_the_marked_calls_in_its_polls() 
 #[perfmark(page_faults)]
 fn nested(depth: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
-        Memory::new(10).touch();
+        faults(10);
         yield_now().await;
         if depth > 0 {
             nested(depth - 1).await;

@@ -6,9 +6,8 @@ use std::ptr;
 use perfmark_rdpmc::sample::{Body, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Counter, Error, Software};
 
-#[path = "../process/mod.rs"]
-#[allow(dead_code, reason = "only its memory is used")]
-mod process;
+#[path = "../memory/mod.rs"]
+mod memory;
 
 /// The page faults of each test: few enough for the kernel not to throttle the samples.
 const FAULTS: usize = 20;
@@ -34,7 +33,7 @@ fn ring_of(counter: &Counter) -> Ring {
 
 /// The number of samples that are taken while pages are touched.
 fn samples_of_faults(ring: &Ring) -> usize {
-    process::Memory::new(FAULTS).touch();
+    memory::faults(FAULTS);
     let (mut reader, mut samples) = (unwrap(ring.reader()), 0);
     while let Some(record) = reader.read() {
         samples += usize::from(matches!(record.body, Body::Sample(_)));

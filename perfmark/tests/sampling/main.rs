@@ -5,7 +5,8 @@
 
 mod cpu_time;
 mod loops;
-mod pages;
+#[path = "../../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 mod sampled;
 
 mod attribution;
