@@ -2,6 +2,9 @@
 //!
 //! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod child;
 mod program;
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
 mod seccomp;
@@ -16,9 +19,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::ptr;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -448,30 +450,6 @@ fn a_link_to_a_descriptor_is_written_to_and_kept() {
     fs::remove_file(&log).expect("there");
 }
 
-/// Waits for the child's end. Kills a child that hangs, which fails the test.
-fn wait_for_end(mut child: Child) -> Output {
-    let (ended, has_ended) = mpsc::channel::<()>();
-    let id = child.id().cast_signed();
-    let guard = thread::spawn(move || {
-        if has_ended.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: the child is reaped only after this thread has ended.
-            unsafe { libc::kill(id, libc::SIGKILL) };
-        }
-    });
-    // SAFETY: the memory is live; the child is not reaped yet.
-    unsafe {
-        let mut about: libc::siginfo_t = std::mem::zeroed();
-        let options = libc::WEXITED | libc::WNOWAIT;
-        assert_eq!(libc::waitid(libc::P_PID, child.id(), &raw mut about, options), 0);
-    }
-    drop(ended);
-    guard.join().expect("does not panic");
-    let mut output = Output { status: child.wait().expect("ended"), stdout: Vec::new(), stderr: Vec::new() };
-    _ = child.stdout.take().map(|mut pipe| pipe.read_to_end(&mut output.stdout));
-    _ = child.stderr.take().map(|mut pipe| pipe.read_to_end(&mut output.stderr));
-    output
-}
-
 fn a_reader_that_does_not_read_does_not_block_the_program() {
     use std::os::fd::AsRawFd as _;
     if env::var_os("PERFMARK_TEST_FULL").is_none() {
@@ -480,21 +458,22 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
     let program = env::current_exe().expect("known");
     // One note for each pattern: more than a page, whatever else is in the report.
     let filter = (0..500).fold("on".to_owned(), |filter, number| format!("{filter},none{number}=off"));
-    let start = |output: &str, stdout: Stdio, stderr: Stdio| {
+    let run = |output: &str, stdout: Stdio, stderr: Stdio| {
         let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", output), ("PERFMARK_FILTER", &filter)];
-        command(&program, "nothing", &variables).stdout(stdout).stderr(stderr).spawn().expect("started")
+        let mut command = command(&program, "nothing", &variables);
+        child::run_to_end(command.stdout(stdout).stderr(stderr), Duration::from_secs(60))
     };
     thread::scope(|scope| {
         // A full pipe, and one with room for a page, which is a part of the report.
         for room in [0, 4096] {
-            let start = &start;
+            let run = &run;
             scope.spawn(move || {
                 let (mut reader, writer) = io::pipe().expect("made");
                 // SAFETY: the descriptor is open; the call sets the pipe's size, rounded up to pages.
                 let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
                 let size = usize::try_from(size).expect("set");
                 (&writer).write_all(&vec![b' '; size - room]).expect("as much as fits");
-                let output = wait_for_end(start("-", writer.into(), Stdio::piped()));
+                let output = run("-", writer.into(), Stdio::piped());
                 assert_code(&output, 0);
                 let printed = text(&output.stderr);
                 let counts = printed
@@ -522,8 +501,8 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
             };
             assert_eq!(set, 0, "{}", io::Error::last_os_error());
             let both = OwnedFd::from(theirs);
-            let child = start("", both.try_clone().expect("cloned").into(), both.into());
-            assert_code(&wait_for_end(child), 0);
+            let output = run("", both.try_clone().expect("cloned").into(), both.into());
+            assert_code(&output, 0);
             drop(ours);
         });
         // A stopped terminal, as after Ctrl-S.
@@ -538,7 +517,7 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
                 assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
                 (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
             };
-            assert_code(&wait_for_end(start("", Stdio::null(), other.into())), 0);
+            assert_code(&run("", Stdio::null(), other.into()), 0);
             drop(main);
         });
     });

@@ -5,6 +5,9 @@
 //! with the report, or with the last dump where an ending leaves no report.
 #![cfg(target_os = "linux")]
 
+#[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod child;
 mod crowds;
 mod endings;
 mod ledger;
