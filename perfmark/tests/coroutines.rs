@@ -5,14 +5,14 @@
 mod alone;
 mod executor;
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::mpsc::channel;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
 use alone::passed_in_own_process;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use executor::run;
+use executor::{once, run};
 use perfmark::{Mark, perfmark, snapshot};
 
 /// A coroutine that any thread may resume. It suspends itself by [`Pause::here`].
@@ -384,9 +384,8 @@ fn a_poll_may_end_on_another_thread() {
     }
     fn poll_twice(pause: Pause<'_>) {
         let mut call = pin!(polled_twice(pause));
-        let poll = |call: Pin<&mut _>| Future::poll(call, &mut Context::from_waker(Waker::noop()));
-        assert!(poll(call.as_mut()).is_pending());
-        assert!(poll(call.as_mut()).is_ready());
+        assert!(once(call.as_mut()).is_pending());
+        assert!(once(call.as_mut()).is_ready());
     }
     if passed_in_own_process() {
         return;

@@ -7,6 +7,7 @@
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;
 mod alone;
+mod executor;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, Once, PoisonError};
@@ -14,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::{env, thread};
 
 use alone::passed_in_own_process;
+use executor::{run, yield_now};
 use memory::faults;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
@@ -340,23 +342,11 @@ fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
     }
 }
 
-/// Lets a future run to its end.
-fn complete<F: Future>(future: F) -> F::Output {
-    let (mut future, mut context) = (std::pin::pin!(future), Context::from_waker(Waker::noop()));
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
-
 /// Takes that many polls, and one more.
 async fn yields(polls: usize, pages: usize) {
     for _ in 0..polls {
         faults(pages);
-        let mut is_ready = false;
-        std::future::poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
-            .await;
+        yield_now().await;
     }
 }
 

@@ -4,6 +4,8 @@
 //! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod executor;
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod program;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
@@ -22,12 +24,10 @@ fn main() {
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod linux {
     use std::ffi::c_void;
-    use std::future::poll_fn;
     use std::hint::black_box;
     use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
     use std::pin::pin;
     use std::process::Output;
-    use std::task::{Context, Poll, Waker};
     use std::time::{Duration, Instant};
     use std::{env, fs, io, ptr, thread};
 
@@ -35,6 +35,7 @@ mod linux {
     use perfmark_rdpmc::{Attr, Counter, Software};
     use serde_json::Value;
 
+    use crate::executor::{once, yield_now};
     use crate::program::threads::{self, reach, step, wait_for};
     use crate::program::{SCENARIO, assert_code, command, ending, file, mark, scenario, text};
     use crate::support;
@@ -94,12 +95,7 @@ mod linux {
 
     #[perfmark(time, page_faults)]
     async fn polled() {
-        let mut polls = 2;
-        poll_fn(move |_| {
-            polls -= 1;
-            if polls == 0 { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+        yield_now().await;
     }
 
     /// The future has no room for the cost of so many events, so it is in memory of its own.
@@ -111,16 +107,8 @@ mod linux {
     /// Calls `finish` in its first poll.
     #[perfmark(time, page_faults)]
     async fn finishing(finish: fn()) {
-        let mut is_first = true;
-        poll_fn(move |_| {
-            if std::mem::take(&mut is_first) {
-                finish();
-                Poll::Pending
-            } else {
-                Poll::Ready(())
-            }
-        })
-        .await;
+        finish();
+        yield_now().await;
     }
 
     fn call_all() {
@@ -199,22 +187,21 @@ mod linux {
 
     fn finishes() {
         call_all();
-        let mut context = Context::from_waker(Waker::noop());
         let (mut dropped, mut ended) = (pin!(Some(of_many_events())), pin!(polled()));
-        assert!(dropped.as_mut().as_pin_mut().expect("there").poll(&mut context).is_pending());
-        assert!(ended.as_mut().poll(&mut context).is_pending());
+        assert!(once(dropped.as_mut().as_pin_mut().expect("there")).is_pending());
+        assert!(once(ended.as_mut()).is_pending());
         let mut finishing = pin!(finishing(|| {
             perfmark::finish();
             allow(ALLOWED).expect("a filter");
         }));
-        around(|| assert!(finishing.as_mut().poll(&mut context).is_pending()));
+        around(|| assert!(once(finishing.as_mut()).is_pending()));
         for _ in 0..1_000 {
             call_all();
             first_called_after_the_end();
             generic::<u16>();
         }
-        assert!(ended.as_mut().poll(&mut context).is_ready() && finishing.as_mut().poll(&mut context).is_ready());
-        assert!(pin!(polled()).poll(&mut context).is_pending());
+        assert!(once(ended.as_mut()).is_ready() && once(finishing.as_mut()).is_ready());
+        assert!(once(pin!(polled())).is_pending());
         dropped.set(None);
         perfmark::finish();
         // Runs the exit handlers.
@@ -270,7 +257,7 @@ mod linux {
         thread::spawn(call_all).join().expect("does not panic");
         let before = perfmark::snapshot().marks;
         around(|| {
-            assert!(pin!(finishing(perfmark::finish)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert!(once(pin!(finishing(perfmark::finish))).is_pending());
         });
         perfmark::finish();
         // Nothing that comes later is recorded, and recording cannot be turned on again.

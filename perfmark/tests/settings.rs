@@ -2,13 +2,14 @@
 #![cfg(feature = "record")]
 
 mod alone;
+mod executor;
 
 use std::hint::black_box;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::{future, thread};
 
 use alone::passed_in_own_process;
+use executor::{once, yield_now};
 use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
 
 fn apply(filter: &str) {
@@ -151,12 +152,9 @@ fn the_filter_sets_the_events_and_earlier_values_are_kept() {
 
 #[perfmark(time)]
 async fn set_while_waiting() {
-    let mut waits = 4;
-    future::poll_fn(move |_| {
-        waits -= 1;
-        if waits == 0 { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    for _ in 0..3 {
+        yield_now().await;
+    }
 }
 
 #[test]
@@ -168,12 +166,11 @@ fn settings_may_change_between_the_polls_of_an_async_call() {
         set_filter(&Filter::default()).expect("slots for settings");
         let before = find_mark("set_while_waiting").calls;
         let mut call = pin!(set_while_waiting());
-        let mut context = Context::from_waker(Waker::noop());
         for filter in ["", filters[0], filters[1]] {
             apply(filter);
-            assert!(call.as_mut().poll(&mut context).is_pending());
+            assert!(once(call.as_mut()).is_pending());
         }
-        assert!(call.as_mut().poll(&mut context).is_ready());
+        assert!(once(call.as_mut()).is_ready());
         let mark = find_mark("set_while_waiting");
         assert_eq!((mark.calls, mark.in_flight), (before + 1, 0), "{filters:?}");
     }
@@ -197,14 +194,13 @@ fn a_dropped_call_keeps_its_cost_whatever_settings_its_mark_has_had_since() {
     if passed_in_own_process() {
         return;
     }
-    let mut context = Context::from_waker(Waker::noop());
     for settings in ["", "=every:1000", "", "=page-faults", "", "=time"] {
         apply("");
         let before = snapshot();
         let mut call = Box::pin(dropped_after_a_change(true));
-        assert!(call.as_mut().poll(&mut context).is_pending());
+        assert!(once(call.as_mut()).is_pending());
         apply(&if settings.is_empty() { String::new() } else { format!("settings::dropped_after_a_change{settings}") });
-        assert!(pin!(dropped_after_a_change(false)).poll(&mut context).is_ready());
+        assert!(once(pin!(dropped_after_a_change(false))).is_ready());
         drop(call);
         let mark = snapshot().since(&before).marks.into_iter().find(|mark| mark.name == "dropped_after_a_change");
         let mark = mark.expect("it was called");

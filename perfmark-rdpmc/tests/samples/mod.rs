@@ -53,7 +53,7 @@ pub(super) fn paused() {
 
 pub(super) fn not_suited() {
     let Some(counter) = faults(false) else { return };
-    let (length, fd) = (process::page_size(), counter.as_fd().as_raw_fd());
+    let (length, fd) = (memory::page_size(), counter.as_fd().as_raw_fd());
     // SAFETY: a new mapping at an address of the kernel's choice. It stays mapped.
     let page = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
     assert_ne!(page, libc::MAP_FAILED);
