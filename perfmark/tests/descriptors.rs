@@ -2,7 +2,6 @@
 //! read, change or close these, does not block in them, and reports no value of theirs.
 //!
 //! Each scenario is this program, started again.
-#![cfg(target_os = "linux")]
 
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;

@@ -1,6 +1,5 @@
 //! Software events and tracepoints are read together. Their values are the same as when each is read alone, also while
 //! more events join the group.
-#![cfg(target_os = "linux")]
 
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;

@@ -3,7 +3,6 @@
 //!
 //! Each trial is this program, started again. It counts its marked calls itself, in a file. The test compares the file
 //! with the report, or with the last dump where an ending leaves no report.
-#![cfg(target_os = "linux")]
 
 #[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
 #[allow(dead_code, reason = "other test programs use the rest")]
