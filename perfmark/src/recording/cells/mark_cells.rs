@@ -675,6 +675,8 @@ impl Totals {
 
 #[cfg(all(test, not(perfmark_loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -719,5 +721,18 @@ mod tests {
         assert!(of_long.abs_diff(expected) <= 1 << 10, "{of_long}, not {expected}");
         assert_eq!(cells.of_skipped(0, 10, 0, 0).cast_signed(), -4, "measured calls beside a burst cost 4 of these");
         assert_eq!(EventCells::new(EventId::default()).of_skipped(14, 0, 0, 0), 0, "nothing is known yet");
+    }
+
+    #[test]
+    fn a_mean_of_0_is_computed_as_rarely_as_others() {
+        let (cells, computed) = (EventCells::new(EventId::default()), Cell::new(0));
+        for _ in 0..200 {
+            cells.impute(false, || {
+                computed.set(computed.get() + 1);
+                (10, 0)
+            });
+            cells.add_unmeasured(1, false);
+        }
+        assert_eq!((computed.get(), cells.imputed.load(Relaxed)), (4, 200));
     }
 }
