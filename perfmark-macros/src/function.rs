@@ -6,7 +6,7 @@
 //! types, an editor expands the attribute on bodies, signatures and containers that are not complete. Their tokens and
 //! the marks of the other functions must stay, so that the editor can complete the code (`tests/incomplete.rs`). With
 //! the tree, syn and this crate also take 5.8 s of CPU time to build instead of 3.1 s, and `cargo check` of 1,000 marks
-//! takes 1.09 times as much (`benches/records/2026-11-23.md`).
+//! takes 1.09 times as much (`benches/records/syn-full.md`).
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use syn::Error;

@@ -69,7 +69,7 @@ pub mod private;
 ///   has no effect on them.
 /// - `fence`: lets the processor finish the instructions before each reading (`lfence`, `isb`). A call's values then
 ///   contain all of its own instructions and none of its neighbours'. A `time` mark with `fence` costs as much as 2.7
-///   pairs of tick reads, instead of 1.4 (`benches/records/2026-11-23.md`, on one machine). A [`Filter`](crate::Filter)
+///   pairs of tick reads, instead of 1.4 (`benches/records/call.md`, on one machine). A [`Filter`](crate::Filter)
 ///   can set it, too.
 ///
 /// `every` is for functions that are so short, and called so often, that even the probe overhead is too much. A thread

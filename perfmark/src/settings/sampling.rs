@@ -131,7 +131,7 @@ impl SampleSettings {
     }
 }
 
-/// On a virtual machine, 997 samples a second made calls 2.2 % slower (`benches/records/2026-11-25.md`).
+/// On a virtual machine, 997 samples a second made calls 2.1 % slower (`benches/records/sampling.md`).
 const MANY: u64 = 4_500;
 
 impl SampledEvent {
@@ -143,7 +143,7 @@ impl SampledEvent {
     pub(crate) fn check(&self) -> Result<(), String> {
         /// The least time between two samples of a clock, in nanoseconds. The kernel's limit is 10,000
         /// (`perf_swevent_start_hrtimer` in `kernel/events/core.c`), but it loses some samples that are less than this
-        /// apart (`benches/records/2026-11-28.md` has the deviations from here on).
+        /// apart (`benches/records/sampling.md` has the deviations from here on).
         const SHORTEST: u64 = 50_000;
         let most = 1_000_000_000 / SHORTEST;
         match (self.rate, &self.event) {
