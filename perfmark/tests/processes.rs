@@ -193,19 +193,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
                 thread::park();
             }
         }
-        "dumps without futex" => {
-            if let Err(why) = seccomp::refuse(&[libc::SYS_futex], libc::EPERM) {
-                eprintln!("not run: {why}");
-                return ExitCode::from(NOT_RUN);
-            }
-            // SAFETY: it takes no pointers; the signal ends a program that waits for ever.
-            unsafe { libc::alarm(60) };
-            // Its end would wait for the thread, which requires futex.
-            std::mem::forget(dumps());
-            while !fs::exists(env::var_os(FILE).expect("set")).expect("known") {
-                thread::yield_now();
-            }
-        }
+        "dumps without futex" => return dumps_without_futex(),
         "dumps" => {
             let file = env::var_os(FILE).expect("set");
             _ = fs::remove_file(&file);
@@ -232,6 +220,21 @@ const NOT_RUN: u8 = 77;
 fn dumps() -> perfmark::Dumping {
     let dumps = perfmark::Dumps::new(env::var_os(FILE).expect("set"));
     dumps.every(Duration::from_millis(1)).start().expect("a thread")
+}
+
+fn dumps_without_futex() -> ExitCode {
+    if let Err(why) = seccomp::refuse(&[libc::SYS_futex], libc::EPERM) {
+        eprintln!("not run: {why}");
+        return ExitCode::from(NOT_RUN);
+    }
+    // SAFETY: it takes no pointers; the signal ends a program that waits for ever.
+    unsafe { libc::alarm(60) };
+    // Its end would wait for the thread, which requires futex.
+    std::mem::forget(dumps());
+    while !fs::exists(env::var_os(FILE).expect("set")).expect("known") {
+        thread::yield_now();
+    }
+    ExitCode::SUCCESS
 }
 
 // The tests.

@@ -183,6 +183,7 @@ impl Dumps {
     }
 
     /// Waits until a dump is requested, or for that time.
+    #[cfg_attr(not(feature = "signal"), expect(clippy::unused_self, reason = "as with the feature"))]
     fn wait(&self, requests: &Requests, at_most: Option<Duration>) {
         // If all other threads block a signal, it comes here, and interrupts nothing.
         #[cfg(feature = "signal")]
