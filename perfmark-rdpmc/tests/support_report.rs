@@ -14,7 +14,9 @@ use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, OffCpu, Software, Support
 
 fn described(name: &str, texts: &[(&str, &str)]) -> Support {
     let files = Files::new(&format!("support-{name}"));
-    texts.iter().for_each(|(path, text)| files.write(path, text));
+    for (path, text) in texts {
+        files.write(path, text);
+    }
     let mut support = Support::of(&Machine::at(&files.0));
     // The files are Linux's, whatever this build's target is.
     support.target = true;
