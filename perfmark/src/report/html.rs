@@ -1,8 +1,8 @@
 //! The report for a browser: one self-contained page.
 //!
-//! It contains the JSON report unchanged, which can be extracted and read back, and the text of the table's legend, so
-//! that both agree. A script displays them: nothing from a snapshot is ever part of the page's markup. The page's
-//! security policy does not let it load anything or run another script.
+//! It contains the JSON report with the source text around hot lines, which can be extracted and read back, and the text
+//! of the table's legend, so that both agree. A script displays them: nothing from a snapshot is ever part of the page's
+//! markup. The page's security policy does not let it load anything or run another script.
 
 mod samples;
 
@@ -13,11 +13,11 @@ use super::json::{self, Json, Writer, objects};
 use super::legend::{self, Legend};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
-use super::source_text::around_lines_of_marks;
+use super::source_text::embed;
 use super::text::one_line;
 use super::view::Sort;
 use super::{coverage, ratio, sampling};
-use crate::snapshot::{LinesOfFiles, Mark, Snapshot, StackFrame};
+use crate::snapshot::{Mark, Snapshot, StackFrame};
 use samples::Sampling;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -57,8 +57,12 @@ pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], 
 
 /// The two scripts of a snapshot, which are data.
 fn data_of(snapshot: &Snapshot, number: usize, reads_sources: bool) -> String {
-    let data = in_script(&json::render(snapshot));
-    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data), reads_sources)));
+    let mut snapshot = Cow::Borrowed(snapshot);
+    if !snapshot.sampled().is_empty() {
+        embed(snapshot.to_mut(), reads_sources);
+    }
+    let data = in_script(&json::render(&snapshot));
+    let words = in_script(&json::document(&Words::new(&snapshot, has_large(&data))));
     let script =
         |id: &str, json: &str| format!("<script type=\"application/json\" id=\"{id}-{number}\">{json}</script>\n");
     script("snapshot", &data) + &script("words", &words)
@@ -111,8 +115,6 @@ struct Words<'a> {
     samples: Vec<Sampling>,
     /// What samples in perfmark's own code are called.
     probe: String,
-    /// The text around sampled lines.
-    source: LinesOfFiles,
     has_large: bool,
     /// The flags before values.
     symbols: Vec<String>,
@@ -121,13 +123,13 @@ struct Words<'a> {
 objects! {
     Words<'_> {
         labels, coverage, ipc, off_cpu as "offCpu", impossible, denominators by Denominators,
-        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe, source,
+        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe,
         has_large as "hasLarge", symbols
     }
 }
 
 impl<'a> Words<'a> {
-    fn new(snapshot: &'a Snapshot, has_large: bool, reads_sources: bool) -> Self {
+    fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
         let shares = Shares::new(snapshot);
         let (labels, groups) = (snapshot.names(), shares.groups(Sort::default()));
         let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &labels, columns: usize::MAX };
@@ -152,7 +154,6 @@ impl<'a> Words<'a> {
             legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
             probe: StackFrame::PROBE.to_owned(),
-            source: around_lines_of_marks(snapshot, reads_sources),
             labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_legend_agrees_with_the_tables() {
-        let words = Words::new(&sample::time_only(), false, false).legend;
+        let words = Words::new(&sample::time_only(), false).legend;
         assert_eq!(
             words[0],
             "self: share of the 5.21 s measured in all marks, without marked callees; total: with them. Other values \
@@ -301,7 +302,7 @@ mod tests {
         );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
-        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false, false).legend, ["the program has no marks"]);
+        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
     }
 
     #[test]
