@@ -182,7 +182,7 @@ fn lines_are_of_the_marked_function() {
     let table = Report::new(&snapshot).to_string();
     let line = format!("perfmark/tests/symbols.rs:{}  spin(7 * times);\n", FIRST + 1);
     assert!(table.contains(&line) && table.contains(" ± "), "{table}");
-    let embedded = |text: &&SourceText| text.lines.iter().any(|line| line == "        spin(7 * times);");
+    let embedded = |text: &&SourceText| text.lines.iter().any(|line| line == "    spin(7 * times);");
     let text = snapshot.sources.iter().find(embedded).expect("embedded");
     // At the earliest, it begins with the attribute, whose code may have a sample.
     assert!((FIRST - 4..=FIRST + 1).contains(&text.line) && text.file.ends_with("tests/symbols.rs"), "{text:?}");
