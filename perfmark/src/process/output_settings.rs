@@ -16,6 +16,7 @@ use crate::snapshot::Snapshot;
 
 /// Where the report goes, in which format, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(super) struct OutputSettings {
     /// Whether the environment has a variable of perfmark's, even one that is wrong or unknown.
     pub(super) is_in_environment: bool,

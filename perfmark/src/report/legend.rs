@@ -522,7 +522,9 @@ mod tests {
         let groups = &shares.groups(Sort::default());
         let sentences = sentences(&Legend { snapshot, shares, groups, labels, columns });
         let mut out = String::new();
-        sentences.into_iter().for_each(|sentence| wrap(&mut out, &sentence, 0, columns));
+        for sentence in sentences {
+            wrap(&mut out, &sentence, 0, columns);
+        }
         out
     }
 
@@ -601,7 +603,7 @@ mod tests {
             let mut snapshot = snapshot(&events, &[]);
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(switches));
             snapshot.threads_at_once = Some(2);
-            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, |legend| legend.busy())
+            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, |legend| legend.busy().into_iter())
         };
         let head = |cpu_ns, switches| with(&["time"], cpu_ns, switches);
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
@@ -629,7 +631,7 @@ mod tests {
             let mut snapshot = snapshot(&[event("task-clock", Unit::Ns, Read::Syscall)], &[one]);
             // Of two threads, which had both CPUs for much of the time.
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(2_500_000_000), Some(switches));
-            lines(&snapshot, 200, |legend| legend.busy()).lines().next().map(str::to_owned)
+            lines(&snapshot, 200, |legend| legend.busy().into_iter()).lines().next().map(str::to_owned)
         };
         let switched = "this machine was busy: marked calls were off the CPU for 30.0 % of their time, and 300 \
                         involuntary context switches";
@@ -655,7 +657,7 @@ mod tests {
             let mut snapshot = snapshot(&[], &marks);
             snapshot.cpu_ns = Some(520_000_000);
             snapshot.overhead_ns = Some(overhead.iter().sum());
-            lines(&snapshot, 200, |legend| legend.cost())
+            lines(&snapshot, 200, |legend| legend.cost().into_iter())
         };
         let sentence = |overhead| sentence_of(overhead, vec![(10, 10, 100_000)]);
         let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
@@ -696,7 +698,7 @@ mod tests {
             let mark = Mark { overhead_ns: Some(overhead), ..mark("f", 1) };
             let snapshot =
                 Snapshot { overhead_ns: Some(overhead), cpu_ns: Some(0), ..snapshot(&[], std::slice::from_ref(&mark)) };
-            assert_eq!(lines(&snapshot, 200, |legend| legend.cost()), "");
+            assert_eq!(lines(&snapshot, 200, |legend| legend.cost().into_iter()), "");
         }
     }
 
@@ -707,7 +709,7 @@ mod tests {
             let within =
                 |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
-            lines(&snapshot, 200, |legend| legend.budget())
+            lines(&snapshot, 200, |legend| legend.budget().into_iter())
         };
         let some = "budget of 2 % of the CPU time: measured 2 of 4 marks in part: `discard` one call in 4,096, \
                     `peek` one call in 4\n";

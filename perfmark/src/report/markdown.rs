@@ -28,7 +28,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         out.extend([legend::no_rows(snapshot), "\n\n"]);
         hot_lines(&mut out, snapshot, &groups, &names, view);
         let sentences = sampling::legend(snapshot).into_iter().chain(legend.rest(view.details.as_ref()));
-        return out + &lines("- ", sentences.collect());
+        return out + &lines("- ", sentences);
     }
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, &shares);
     let all = groups.iter().flat_map(|group| group.marks.iter().map(move |&index| row(index, group)));
@@ -177,8 +177,12 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
 }
 
 /// Sentences of the legend, each with a prefix.
-fn lines(prefix: &str, sentences: Vec<String>) -> String {
-    sentences.iter().map(|one| format!("{prefix}{}\n", sentence_in_markdown(&one_line(one)))).collect()
+fn lines(prefix: &str, sentences: impl IntoIterator<Item = String>) -> String {
+    let mut out = String::new();
+    for sentence in sentences {
+        _ = writeln!(out, "{prefix}{}", sentence_in_markdown(&one_line(&sentence)));
+    }
+    out
 }
 
 /// A code span in a table's cell: there, a `|` is escaped before code spans are parsed.

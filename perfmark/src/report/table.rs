@@ -22,7 +22,9 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let mut page = Page::default();
     let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &names, columns };
     let wrapped = |out: &mut String, sentences: Vec<String>| {
-        sentences.iter().for_each(|sentence| wrap(out, sentence, 0, columns));
+        for sentence in &sentences {
+            wrap(out, sentence, 0, columns);
+        }
     };
     page.plain().extend([&legend::head(snapshot, columns), "\n"]);
     wrapped(page.plain(), legend.above());
