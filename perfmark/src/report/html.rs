@@ -1,8 +1,8 @@
 //! The report for a browser: one self-contained page.
 //!
-//! It contains the JSON report with the source text around hot lines, which can be extracted and read back, and the text
-//! of the table's legend, so that both agree. A script displays them: nothing from a snapshot is ever part of the page's
-//! markup. The page's security policy does not let it load anything or run another script.
+//! It contains the JSON report with the source text around hot lines, which can be extracted and read back, and the
+//! text of the table's legend, so that both agree. A script displays them: nothing from a snapshot is ever part of the
+//! page's markup. The page's security policy does not let it load anything or run another script.
 
 mod samples;
 
@@ -216,18 +216,26 @@ fn has(snapshot: &Snapshot, shares: &Shares<'_>, flag: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    mod tree;
-    mod sampled;
+    #[cfg(feature = "serde")]
     mod pages;
 
     use super::*;
     use crate::report::tests::sample;
-    use crate::report::view::View;
-    use crate::settings::Filter;
-    use crate::snapshot::Unit;
-    use crate::text;
     use serde_json::Value;
-    use std::fmt::Write as _;
+
+    /// Names that a browser might interpret.
+    const HOSTILE: [&str; 10] = [
+        "<img src=x onerror=document.title='broken'>",
+        "</script><script>document.title='broken'</script>",
+        "<!--<script>",
+        "</ScRiPt x>",
+        "\u{2028}\u{2029}]]>",
+        "&lt;b&gt;&amp;",
+        "\"'`><svg onload=document.title='broken'>",
+        "__proto__",
+        "constructor",
+        "{{words}}{{snapshot}}",
+    ];
 
     /// What the page has of its only snapshot.
     fn script<'a>(page: &'a str, id: &str) -> &'a str {
@@ -275,7 +283,7 @@ mod tests {
 
     #[test]
     fn no_name_ends_the_data_or_begins_a_comment() {
-        let names = pages::HOSTILE;
+        let names = HOSTILE;
         let marks: Vec<_> = names.iter().map(|name| sample::mark(name, 1)).collect();
         let mut snapshot = sample::snapshot(&[], &marks);
         snapshot.program = names.concat();
@@ -316,44 +324,5 @@ mod tests {
             assert!(!SCRIPT.contains(sink), "{sink}");
         }
         assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
-    }
-
-    /// For `ci/check-html`, which opens the pages in a browser.
-    #[test]
-    #[ignore = "writes pages into the directory PERFMARK_PAGES, for ci/check-html"]
-    fn writes_pages() {
-        let folder = std::path::PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
-        let view = View { top: usize::MAX, details: Some(Filter::default()), ..View::new(130) };
-        for (name, snapshot) in pages::sampled(&folder) {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], true)).expect("a file");
-        }
-        for (name, snapshot) in pages::all() {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], false)).expect("a file");
-            let table = crate::report::table::render(&snapshot, &view);
-            std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
-        }
-        let runs = [("first", sample::typical()), ("second <run>", sample::time_only())];
-        let mut both = runs[0].1.clone();
-        both.merge(&runs[1].1);
-        let runs = runs.map(|(name, run)| (name.to_owned(), Cow::Owned(run)));
-        std::fs::write(folder.join("runs.html"), render(&both, &runs, false)).expect("a file");
-        let values =
-            (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3, u64::MAX >> bit]);
-        let tens = (0..20).flat_map(|ten| [1, 2, 5, 995].map(|by| 10_u64.pow(ten).saturating_mul(by)));
-        let mut cases = String::new();
-        for value in values.chain(tens) {
-            for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
-                let (integer, real) = (quantity::integer(value, unit), quantity::real(value as f64 / 977.0, unit));
-                let share = quantity::percent((value >> 1).cast_signed(), u128::from(u64::MAX) / 3);
-                let exact = text::exact(value);
-                _ = writeln!(cases, "{value}\t{name}\t{integer}\t{real}\t{share}\t{exact}");
-            }
-        }
-        std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");
-        let alls = [0, 1, 2, 8, 40, 100, 318, 1_000, 9_999, 123_456_789];
-        let parts =
-            alls.into_iter().flat_map(|all| [0, 1, all / 8, all / 4, all / 3, all].map(|part| (part.min(all), all)));
-        let shares = parts.map(|(part, all)| format!("{part}\t{all}\t{}\n", text::share_of_samples(part, all)));
-        std::fs::write(folder.join("shares.tsv"), shares.collect::<String>()).expect("a file");
     }
 }
