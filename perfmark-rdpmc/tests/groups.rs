@@ -1,8 +1,7 @@
 //! Groups on a PMU: scheduled together, exact together, and an error that says how many events fit.
 
 #[cfg(target_os = "linux")]
-#[allow(dead_code, reason = "only its memory is used")]
-mod process;
+mod memory;
 mod support;
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, GroupReading, Hardware, Region, Software, known_loop};
@@ -59,7 +58,7 @@ fn a_group_of_software_events_is_read_at_once() {
 /// Writes to three new pages. On other targets nothing is counted.
 fn touch_three_pages() {
     #[cfg(target_os = "linux")]
-    process::Memory::new(3).touch();
+    memory::faults(3);
 }
 
 /// Also events of other PMUs than the leader's count from the moment they join. A thread switch would hide a failure,

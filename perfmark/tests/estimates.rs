@@ -7,15 +7,12 @@
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;
 mod alone;
-mod executor;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, Once, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::{env, thread};
 
 use alone::passed_in_own_process;
-use executor::{run, yield_now};
 use memory::faults;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
@@ -339,14 +336,6 @@ fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
             );
             assert!((each / f64::from(truth) - 1.0).abs() <= error, "{name}: {each}, truth {truth}");
         }
-    }
-}
-
-/// Takes that many polls, and one more.
-async fn yields(polls: usize, pages: usize) {
-    for _ in 0..polls {
-        faults(pages);
-        yield_now().await;
     }
 }
 
