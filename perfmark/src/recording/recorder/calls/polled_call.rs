@@ -6,8 +6,9 @@ use crate::recording::recorder::thread::{FRAME_EVENTS, own_work};
 use crate::settings::recording::is_off;
 
 /// The state of an async call between polls. It takes 64 bytes at most and has no alignment, so a marked future grows
-/// by no more than that.
+/// by no more than that. The variant is in a byte of its own, because entry and exit then take fewer instructions.
 #[derive(Debug, Default)]
+#[repr(u8)]
 pub(crate) enum PolledCall {
     /// No poll has begun.
     #[default]
