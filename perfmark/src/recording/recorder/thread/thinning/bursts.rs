@@ -370,23 +370,4 @@ mod tests {
         }
         assert!(parts > 3, "{parts}");
     }
-
-    #[test]
-    fn one_call_of_each_block_is_measured_and_later_bursts_are_longer() {
-        for (every, of_a_length) in [(5, OF_A_LENGTH), (COLD, OF_A_LENGTH_IF_COLD)] {
-            let (bursts, random) = (Bursts::default(), Cell::new(7));
-            bursts.set_every(every, every, true);
-            for block in 0..of_a_length {
-                let measured = (0..every).filter(|_| records(&bursts, every, &random)).count();
-                assert_eq!(measured, 1, "block {block}");
-            }
-            let calls = 1_000_000 * every;
-            let measured: Vec<bool> = (0..calls).map(|_| records(&bursts, every, &random)).collect();
-            let runs = measured.chunk_by(|one, other| one == other).filter(|run| run[0]);
-            // Two bursts may follow each other.
-            assert!(runs.take(8).all(|run| matches!(run.len(), 2 | 4)));
-            let share = measured.iter().filter(|is_measured| **is_measured).count();
-            assert!((990_000..1_010_000).contains(&share), "{share}");
-        }
-    }
 }

@@ -437,21 +437,4 @@ mod tests {
         assert!(rare_load(&many, 10_000.0, 2) <= 10.0, "rare ones, but all marks are");
         assert!(rare_load(&[].into_iter(), 0.0, 1) <= 0.0);
     }
-
-    #[test]
-    fn one_call_in_a_power_of_four_is_measured_so_that_it_takes_at_most_what_is_allowed() {
-        for (wanted, expected) in [
-            (0.0, 1),
-            (1.0, 1),
-            (1.1, 4),
-            (4.0, 4),
-            (17.0, 64),
-            (1_000.0, 1_024),
-            (1e12, LARGEST_EVERY),
-            (f64::INFINITY, LARGEST_EVERY),
-            (f64::NAN, 1),
-        ] {
-            assert_eq!(every_for(wanted), expected, "{wanted}");
-        }
-    }
 }
