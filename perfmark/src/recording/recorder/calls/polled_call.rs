@@ -78,7 +78,7 @@ impl PolledCall {
             self.set(Self::Inline(info, inline));
         } else if is_off() {
             self.set(Self::Over);
-        } else if let Some(boxed) = own_work(|| new.collect()) {
+        } else if let Some(boxed) = own_work(|| PackedCosts(new.collect())) {
             self.set(Self::Boxed(info, boxed));
         }
     }
