@@ -128,7 +128,7 @@ fn plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
     let mut cells = MarkCells::new(mark, set.new_cells(), 1);
     cells.is_thinned = is_thinned;
     // SAFETY: the plan is used no longer than the set.
-    unsafe { Plan::new(cells, set, None, ptr::null()) }
+    unsafe { Plan::new(cells, set, mark.own_slot(), ptr::null()) }
 }
 
 struct Calibration<'a> {

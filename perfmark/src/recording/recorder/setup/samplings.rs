@@ -102,7 +102,7 @@ impl SkippedCalls {
         unsafe { no_events.sample(sampled) };
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
-        let plan = Shared::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
+        let plan = Shared::new(unsafe { Plan::new(cells, &no_events, 0, ptr::null()) });
         sampled.add_skipped(plan.clone());
         Some(Self { plan, _no_events: no_events })
     }

@@ -397,7 +397,7 @@ mod tests {
         // slot, and its hooks suit all plans.
         unsafe {
             let set = EventSet::new(&[], &EventSlots::default(), CallMode::default(), &CALIBRATION_CALLS, slow::HOOKS);
-            let plan = Plan::new(MarkCells::new(&MARK, [].into(), 1), &set, None, ptr::null());
+            let plan = Plan::new(MarkCells::new(&MARK, [].into(), 1), &set, 0, ptr::null());
             memory::set_up_stack(recorder_ptr, 0);
             let recorder = recorder_ptr.as_ref();
             recorder.set_up(&raw const cells, None);
