@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::record::{Aux, Record};
 use super::ring::Ring;
 use crate::error::Error;
-use crate::pmu_event::Refusal;
+use crate::source::Refusal;
 use crate::sys::{self, Ready};
 
 /// Reads the records that are in a ring at the moment, the oldest first; or the newest first, if the ring is

@@ -13,8 +13,7 @@ use crate::flags::{Content, ReadFormat, Records};
 use crate::group;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
-use crate::pmu_event::Refusal;
-use crate::source::{Count, Source};
+use crate::source::{Count, Refusal, Source};
 use crate::sys::{
     self, AuxMapping, Descriptor, FLAG_USE_CLOCKID, FLAG_WRITE_BACKWARD, FORMAT_LOST, IOC_ENABLE, IOC_PAUSE_OUTPUT,
     PerfEventAttr, RingMapping,
