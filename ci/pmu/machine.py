@@ -82,26 +82,26 @@ def test(options, cargo_options, arguments):
     results, status = guest.boot(commands, options.out)
 
     tests = {"passed": 0, "failed": 0, "ignored": 0}
-    outcomes = []
+    endings = []
     for program, result in zip(programs, results):
-        outcomes.append(outcome(result))
+        endings.append(describe(result))
         print(f"\n==== {program.source} on {options.cpu}", flush=True)
-        if options.quiet and outcomes[-1] == "ok":
+        if options.quiet and endings[-1] == "ok":
             skipped = re.findall(rb"^(?:.*: )?skipped: .*|^.* \.\.\. ignored.*", result.stdout, re.MULTILINE)
             print(b"\n".join([*skipped, summaries(result.stdout)]).decode(errors="replace"))
         else:
             show(result, stderr=sys.stdout)
-        print(f"==== {program.source}: {outcomes[-1]}")
+        print(f"==== {program.source}: {endings[-1]}")
         for count, outcome in re.findall(rb"(\d+) (passed|failed|ignored)", summaries(result.stdout)):
             tests[outcome.decode()] += int(count)
 
     print(f"\n==== summary on {options.cpu}")
-    for program, result, text in zip(programs, results, outcomes):
+    for program, result, text in zip(programs, results, endings):
         print(f"{text:24} {result.seconds():6.2f} s {program.source}")
         for message in [] if text == "ok" else failures(result):
             print(message)
     print(
-        f"{outcomes.count('ok')} of {len(programs)} programs ok; tests: "
+        f"{endings.count('ok')} of {len(programs)} programs ok; tests: "
         + ", ".join(f"{count} {outcome}" for outcome, count in tests.items())
     )
     return status or exit_status(results)
@@ -150,7 +150,7 @@ def run_one(options, programs, arguments):
     results, status = guest.boot([command], options.out)
     show(results[0])
     if results[0].timed_out:
-        print(f"pmu-machine: {outcome(results[0])}", file=sys.stderr)
+        print(f"pmu-machine: {describe(results[0])}", file=sys.stderr)
         return TIMED_OUT
     return status or results[0].status
 
@@ -161,7 +161,7 @@ def show(result, stderr=sys.stderr):
         stream.flush()
 
 
-def outcome(result):
+def describe(result):
     if result.status is None:
         return "NO RESULT"
     if result.timed_out:
