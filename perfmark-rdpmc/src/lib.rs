@@ -137,7 +137,7 @@
 //! Module [`sample`] takes samples of any of these events: where the program was, how it got there, which address it
 //! accessed. The kernel writes them to a ring in memory, which any thread of the process reads without a system call.
 //! The ring also has other records, for example when the thread left its CPU and when it came back. The module's
-//! documentation has an example of each.
+//! documentation has examples of samples and of context switches.
 //!
 //! # Signals, and starting and stopping
 //!

@@ -29,7 +29,7 @@ pub(crate) const GROUP: usize = 64;
 /// The most numbers that `read(2)` returns for a group.
 pub(crate) const GROUP_NUMBERS: usize = 3 + 2 * GROUP;
 
-/// Why the kernel returns no reading.
+/// Why a reading or a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Os(i32),
@@ -84,7 +84,8 @@ impl Refusal {
 #[derive(Debug)]
 pub(crate) struct Source {
     fd: Descriptor,
-    /// Whether it is a counter's, whose number is checked less strictly before a reading than before a request.
+    /// Whether it is a counter's. Before a reading, nobody checks whether the number still is that of the event. So a
+    /// counter's number is given up for good if a check before a request fails.
     is_counters: bool,
     /// Whether a counter's descriptor was given up, because its number may belong to another file. This is permanent.
     is_given_up: AtomicBool,

@@ -1,5 +1,4 @@
-//! Errors name their actual causes: files that cannot be read, capabilities without
-//! effect.
+//! Errors name their actual causes: files that cannot be read, capabilities without effect.
 //!
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]

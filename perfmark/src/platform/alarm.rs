@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Wakes a thread that waits for it. In a forked child, it wakes nobody.
+/// Wakes a thread that waits for it. In a forked child, it does not wake the parent's thread.
 #[derive(Debug)]
 pub(crate) struct Alarm(imp::Alarm);
 
@@ -54,7 +54,7 @@ mod imp {
         }
 
         pub(super) fn wait(&self, mut at_most: Option<Duration>) {
-            const UNTIL_LOOK: Duration = Duration::from_secs(1);
+            const RETRY_INTERVAL: Duration = Duration::from_secs(1);
             while self.0.swap(0, SeqCst) == 0 {
                 match self.futex(libc::FUTEX_WAIT, 0, at_most).map_err(|why| why.raw_os_error()) {
                     // Woken; or a signal, or a wake in between.
@@ -62,8 +62,8 @@ mod imp {
                     Err(Some(libc::ETIMEDOUT)) => return,
                     // A seccomp filter may refuse it.
                     Err(_) => {
-                        std::thread::sleep(at_most.unwrap_or(UNTIL_LOOK).min(UNTIL_LOOK));
-                        at_most = at_most.map(|time| time.saturating_sub(UNTIL_LOOK));
+                        std::thread::sleep(at_most.unwrap_or(RETRY_INTERVAL).min(RETRY_INTERVAL));
+                        at_most = at_most.map(|time| time.saturating_sub(RETRY_INTERVAL));
                         if at_most == Some(Duration::ZERO) {
                             return;
                         }
@@ -72,7 +72,10 @@ mod imp {
             }
         }
 
-        #[cfg(any(target_pointer_width = "64", target_arch = "x86", target_arch = "arm"))]
+        #[cfg(not(any(
+            target_arch = "riscv32",
+            all(target_pointer_width = "32", any(target_arch = "x86_64", target_arch = "aarch64"))
+        )))]
         fn futex(&self, operation: c_int, value: c_int, time: Option<Duration>) -> io::Result<()> {
             // The kernel's `timespec`. That of the C library may be wider.
             let time = time.map(|time| {
@@ -85,8 +88,11 @@ mod imp {
             if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         }
 
-        /// Other processors have another system call, or another `timespec`.
-        #[cfg(not(any(target_pointer_width = "64", target_arch = "x86", target_arch = "arm")))]
+        /// These have another system call, or another `timespec`. A waiting thread then looks once a second.
+        #[cfg(any(
+            target_arch = "riscv32",
+            all(target_pointer_width = "32", any(target_arch = "x86_64", target_arch = "aarch64"))
+        ))]
         fn futex(&self, _: c_int, _: c_int, _: Option<Duration>) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }

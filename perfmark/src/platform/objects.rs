@@ -7,6 +7,9 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
+/// A segment that can be read (`elf(5)`).
+const PF_R: u32 = 4;
+
 #[cfg(target_pointer_width = "32")]
 pub(crate) use libc::{Elf32_Addr as Address, Elf32_Phdr as Header};
 #[cfg(target_pointer_width = "64")]
@@ -58,7 +61,7 @@ impl Object<'_> {
     pub(crate) fn bytes(&self, at: Range<Address>) -> Option<&[u8]> {
         let is_there = |segment: &Header| {
             let memory = self.in_memory(segment);
-            segment.p_flags & libc::PF_R != 0 && memory.start <= at.start && at.end <= memory.end
+            segment.p_flags & PF_R != 0 && memory.start <= at.start && at.end <= memory.end
         };
         self.of_type(libc::PT_LOAD).find(|segment| is_there(segment)).filter(|_| at.start <= at.end)?;
         let start = ptr::with_exposed_provenance(usize::try_from(at.start).ok()?);

@@ -16,7 +16,7 @@ use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_file, in_this_process, of_copy, remove_left_drafts};
 use crate::platform::signals::background;
 #[cfg(feature = "signal")]
-use crate::platform::signals::{Listener, leave_to_listeners, set_blocked};
+use crate::platform::signals::{Listener, leave_to_dumps, set_blocked};
 use crate::platform::terminal::say;
 use crate::recording::collect;
 #[cfg(feature = "sampling")]
@@ -171,7 +171,7 @@ impl Dumps {
         })
     }
 
-    /// With PERFMARK=off, there is none. The signals still do not end the program.
+    /// Starts the writing thread. With PERFMARK=off, there is none, but the signals still do not end the program.
     fn start_thread(self, mut dumping: Dumping) -> io::Result<Dumping> {
         // The process may have been forked meanwhile.
         dumping.process = this_process();
@@ -272,7 +272,7 @@ pub(crate) fn prepare_from_environment() {
     dumps.interval = interval.map(|interval| interval.max(SHORTEST));
     #[cfg(feature = "signal")]
     if let &Some(signal) = signal {
-        leave_to_listeners(signal);
+        leave_to_dumps(signal);
         dumps.signals.push(signal);
     }
     match dumps.prepare() {

@@ -167,7 +167,9 @@ impl Legend<'_> {
         let names: Vec<String> = half.iter().map(|(_, label)| self.code(label)).collect();
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
         let names = names.join(", ");
-        let remedy = if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
+        let remedy = if half.iter().any(|(mark, _)| mark.polls > 0) {
+            "Turn these marks off by PERFMARK_FILTER='NAME=off': all calls of async functions are measured"
+        } else if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
             "Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not represent the others"
         } else if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
             "`every = 64` on these marks limits this"
@@ -488,10 +490,8 @@ fn shared_cpu(snapshot: &Snapshot, off_cpu: Option<f64>) -> Option<String> {
 fn can_be_thinned(mark: &Mark) -> bool {
     const EVERY: u64 = 64;
     const ERROR: f64 = 0.05;
-    mark.values
-        .iter()
-        .find(|values| values.measured > 0)
-        .is_some_and(|values| values.relative_error_if(values.measured / EVERY).is_some_and(|error| error <= ERROR))
+    let measured = mark.values.iter().find(|values| values.measured > 0);
+    measured.is_some_and(|values| values.relative_error_if(values.measured / EVERY).is_some_and(|error| error <= ERROR))
 }
 
 /// Whether the event's name has no modifier for the kernel's or the hypervisor's part, and is not an event that the
@@ -646,10 +646,11 @@ mod tests {
 
     #[test]
     fn the_cost_of_measuring_is_said_if_it_is_large() {
-        let sentence_of = |overhead: [u64; 4], buckets: Vec<(u64, u64, u64)>| {
+        let sentence_of = |overhead: [u64; 4], polls, buckets: Vec<(u64, u64, u64)>| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
             let marks = marks.map(|(name, own)| Mark {
                 overhead_ns: Some(own),
+                polls,
                 values: vec![Values { buckets: buckets.clone(), ..sample::values("time", 100_000, 1_000_000) }],
                 ..mark(name, 1)
             });
@@ -659,13 +660,13 @@ mod tests {
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(&snapshot, 200, |legend| legend.cost().into_iter())
         };
-        let sentence = |overhead| sentence_of(overhead, vec![(10, 10, 100_000)]);
+        let sentence = |overhead| sentence_of(overhead, 0, vec![(10, 10, 100_000)]);
         let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
                         PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
-        let with_tail = sentence_of([460_000_000, 0, 0, 0], vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
+        let with_tail = sentence_of([460_000_000, 0, 0, 0], 0, vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
         assert!(
             with_tail.ends_with(
                 "`peek`. Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not \
@@ -673,6 +674,8 @@ mod tests {
             ),
             "{with_tail}"
         );
+        let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, vec![(10, 10, 100_000)]);
+        assert!(of_futures.ends_with("PERFMARK_FILTER='NAME=off': all calls of async functions are measured\n"));
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(crate) fn cargo(folder: &str, manifests: &[(&str, String)]) -> Option<Comman
     Some(cargo)
 }
 
-/// The manifest of a package, up to its dependencies. `target` is `[lib]` or `[[bin]]`, which this file is.
+/// The manifest of a package, up to its dependencies. `file` is the root of `target`, which is `[lib]` or
+/// `[[bin]]`.
 pub(crate) fn package(name: &str, edition: &str, target: &str, file: &Path) -> String {
     let file = file.display();
     format!(

@@ -32,9 +32,9 @@ impl Listener {
     }
 }
 
-/// Leaves a signal to listeners: the calling thread and those that it starts block it, so that none of their system
-/// calls is interrupted. Not if the program handles or ignores the signal, or blocks it itself.
-pub(crate) fn leave_to_listeners(signal: i32) {
+/// Leaves a signal to the thread of dumps: the calling thread and those that it starts block it, so that none of their
+/// system calls is interrupted. Not if the program handles or ignores the signal, or blocks it itself.
+pub(crate) fn leave_to_dumps(signal: i32) {
     if has_action(signal, libc::SIG_DFL) {
         set_blocked(&[signal], true);
     }

@@ -1,4 +1,4 @@
-//! Signals: names and numbers, blocking, and listening.
+//! Signals: names and numbers, blocking, and handlers.
 
 mod blocked;
 pub(crate) mod background;
@@ -6,7 +6,7 @@ pub(crate) mod background;
 mod disposition;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod interrupt;
-/// On other systems, no handler can wake a thread.
+/// On other systems, `Alarm::wake` takes a lock, so no handler may call it.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 mod interrupt {
     pub(crate) fn prepare() -> std::io::Result<()> {
@@ -33,7 +33,7 @@ mod listener {
     #[derive(Debug)]
     pub(crate) struct Listener;
 
-    pub(crate) fn leave_to_listeners(_: i32) {}
+    pub(crate) fn leave_to_dumps(_: i32) {}
 
     pub(crate) fn set_blocked(_: &[i32], _: bool) {}
 
@@ -48,4 +48,4 @@ pub(crate) use blocked::BlockedSignals;
 pub(crate) use handled::from_name;
 pub(crate) use interrupt::{before_end, prepare as prepare_before_end};
 #[cfg(feature = "signal")]
-pub(crate) use listener::{Listener, leave_to_listeners, set_blocked};
+pub(crate) use listener::{Listener, leave_to_dumps, set_blocked};

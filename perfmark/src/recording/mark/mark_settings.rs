@@ -302,8 +302,8 @@ pub(crate) struct MarkSettings {
 }
 
 /// The settings of a mark. `every` is the first of these: the filter's, the mark's own, that of a budget, its crate's
-/// defaults. `fence` is on if one of these sets it. `variant` is the variant whose slot the mark's calls use, if the
-/// filter gives it one.
+/// defaults. It is 1 for calls made of polls. `fence` is on if one of these sets it. `variant` is the variant whose
+/// slot the mark's calls use, if the filter gives it one.
 pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
     let filter = variant.map(|variant| &variant.settings);
     let of_crate = defaults::of(mark);

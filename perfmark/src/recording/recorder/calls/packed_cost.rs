@@ -105,4 +105,15 @@ mod tests {
             assert!(I56::new(i64::cast_unsigned(number)).is_none(), "{number}");
         }
     }
+
+    #[test]
+    fn packed_costs_are_a_slice_wherever_they_are() {
+        let cost = || PackedCost::new(3, EventCost { net: 7, inner: 5, is_scaled: false }).expect("it fits");
+        let costs = || (0_u8, PackedCosts([cost(), cost()].into()));
+        for (_, costs) in &mut [costs(), costs()] {
+            costs[1] = PackedCost::new(4, EventCost { net: 9, inner: 0, is_scaled: true }).expect("it fits");
+            assert_eq!([costs[0].cost(3), costs[1].cost(4)].map(|cost| cost.map(|cost| cost.net)), [Some(7), Some(9)]);
+            assert!(format!("{costs:?}").starts_with('['));
+        }
+    }
 }

@@ -232,7 +232,7 @@ fn enter_burst(recorder: &HeldRecorder) {
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.
-pub(crate) const SKIPPED: Hooks =
+pub(crate) const SKIPPED_HOOKS: Hooks =
     Hooks { begin: begin_skipped, end_leaf: end_skipped, end: end_skipped, close: slow::HOOKS.close };
 
 fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {

@@ -9,7 +9,7 @@ use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::EventSlots;
 use crate::recording::recorder::hooks::look::look_now;
-use crate::recording::recorder::hooks::options::SKIPPED;
+use crate::recording::recorder::hooks::options::SKIPPED_HOOKS;
 use crate::recording::recorder::thread::{EventSet, Plan, Recorder};
 use crate::recording::sampling::{self, SampledThread};
 
@@ -96,7 +96,7 @@ impl SkippedCalls {
         let sampled = set.sampled()?;
         let slots = EventSlots::default();
         // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
-        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, SKIPPED) });
+        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, SKIPPED_HOOKS) });
         // SAFETY: `sampled` is about this thread. Calls use `no_events` no longer than `set`, and `sampled` lives as
         // long as that.
         unsafe { no_events.sample(sampled) };

@@ -100,7 +100,7 @@ fn sampled() -> Vec<(&'static str, Snapshot)> {
     ]
 }
 
-/// A report with a call graph, samples of two events, and source text.
+/// A report with a call graph, samples of two events, and source text. It is edited by hand if the report changes.
 fn word_search() -> Snapshot {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/html/word-search.json");
     serde_json::from_str(&std::fs::read_to_string(file).expect("it can be read")).expect("a report")

@@ -437,4 +437,10 @@ mod tests {
         assert!(rare_load(&many, 10_000.0, 2) <= 10.0, "rare ones, but all marks are");
         assert!(rare_load(&[].into_iter(), 0.0, 1) <= 0.0);
     }
+
+    #[test]
+    fn one_call_in_a_power_of_four_is_measured() {
+        let wanted = [0.0, 1.0, 1.1, 4.0, 17.0, 1e12, f64::INFINITY, f64::NAN];
+        assert_eq!(wanted.map(every_for), [1, 1, 4, 4, 64, LARGEST_EVERY, LARGEST_EVERY, 1]);
+    }
 }
