@@ -9,9 +9,9 @@
 //! A ratio is the CPU time of the marked parser to that of the unmarked one in the same round. Before each measured
 //! run, one that is not measured lets the budget choose what it measures.
 
+use std::env;
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::{env, io};
 
 use benches::clocks::cpu_time;
 use benches::{record, table};
@@ -178,7 +178,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
          hottest |\n|---|---|---|---|---|\n"
     );
     for (n, (name, setting)) in SETTINGS.iter().enumerate() {
-        let [median, low, high] = table::spread(&ratios[n]).unwrap_or([f64::NAN; 3]);
         let (own, share) = selfs(&recorded[n]);
         let is_measured = !matches!(*setting, Setting::Off | SKIPPED);
         let rest = if is_measured {
@@ -190,12 +189,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         } else {
             "- | - | -".into()
         };
-        writeln!(rows, "| {name} | {median:.2} ({low:.2} to {high:.2}) | {rest} |")?;
+        writeln!(rows, "| {name} | {} | {rest} |", table::cell(&ratios[n], 2))?;
     }
     println!("{rows}");
     if env::args().any(|argument| argument == "--record") {
-        let body = format!("{}.\n\n{ROUNDS} rounds; medians.\n\n{rows}", record::machine());
-        println!("{}", record::write("Budget (`--bench budget`)", &body).map_err(io::Error::other)?.display());
+        let title = "Budget: `cargo bench -p benches --bench budget -- --record`";
+        let body = format!("{ROUNDS} rounds; medians.\n\n{rows}");
+        println!("recorded in {}", record::write("budget", title, &body)?.display());
     }
     Ok(())
 }

@@ -5,10 +5,11 @@
 
 use std::hint::black_box;
 
-use benches::{Contender, compare};
+use benches::row::{self, Case, in_turn, ticks_case};
 use perfmark_rdpmc::clock::ticks;
 use perfmark_rdpmc::{Attr, Counter, Event, Hardware, Region, Software};
 
+const ROUNDS: usize = 101;
 /// Readings per sample.
 const READINGS: u32 = 2_000;
 
@@ -16,31 +17,27 @@ fn open(event: impl Into<Event>) -> Option<Counter> {
     Counter::open(&Attr::new(event)).inspect_err(|error| println!("{error}")).ok()
 }
 
-/// A sample of readings.
-fn readings<'a>(read: impl Fn() + 'a) -> Box<dyn Fn() + 'a> {
-    Box::new(move || (0..READINGS).for_each(|_| read()))
+/// The ticks of each reading.
+fn readings<'a>(name: &str, read: impl Fn() + 'a) -> Case<'a> {
+    ticks_case(name, READINGS, move || (0..READINGS).for_each(|_| read()))
 }
 
 fn main() {
     let (hardware, software) = (open(Hardware::Instructions), open(Software::TaskClock));
-    let base = "a pair of tick reads";
-    let mut contenders: Vec<Contender<'_>> = vec![(base, readings(|| _ = black_box((ticks(), ticks()))))];
+    let mut cases = vec![readings("a pair of tick reads", || _ = black_box((ticks(), ticks())))];
     if let Some(counter) = &hardware {
         if let Err(reason) = counter.user_reads() {
             println!("user space cannot read the counter: {reason}");
         }
-        let region = readings(|| {
+        cases.push(readings("a region, by the cheap exact read", || {
             let mut region = Region::default();
             counter.begin(&mut region);
             black_box(counter.end(&region));
-        });
-        contenders.push(("a region, by the cheap exact read", region));
-        let user = readings(|| _ = black_box((counter.read_user(), counter.read_user())));
-        contenders.push(("two full user reads", user));
+        }));
+        cases.push(readings("two full user reads", || _ = black_box((counter.read_user(), counter.read_user()))));
     }
     if let Some(counter) = hardware.as_ref().or(software.as_ref()) {
-        let syscall = readings(|| _ = black_box((counter.read_syscall(), counter.read_syscall())));
-        contenders.push(("two read(2)", syscall));
+        cases.push(readings("two read(2)", || _ = black_box((counter.read_syscall(), counter.read_syscall()))));
     }
-    compare(base, &contenders);
+    println!("{}", row::text(&in_turn(ROUNDS, "ticks", cases)));
 }

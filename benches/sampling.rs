@@ -202,8 +202,8 @@ fn main() -> io::Result<()> {
     println!("{caption}\n\n{}", row::text(&rows));
     if env::args().any(|argument| argument == "--record") {
         let title = "Sampling: `taskset -c 0 cargo bench -p benches --features sampling --bench sampling -- --record`";
-        let body = format!("{}.\n\n{caption}\n\n{}", record::machine(), row::markdown(&rows));
-        println!("recorded in {}", record::write(title, &body)?.display());
+        let body = format!("{caption}\n\n{}", row::markdown(&rows));
+        println!("recorded in {}", record::write("sampling", title, &body)?.display());
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use benches::clocks::cpu_time;
-use benches::table::{confidence, spread};
+use benches::table::{cell, confidence};
 use perfmark::perfmark;
 
 /// Marked functions that run for this many turns.
@@ -85,11 +85,6 @@ fn round(number: &AtomicUsize, made: &[Receiver<Made>; BUSY], with_snapshot: boo
     let by_wall = made.iter().map(|(calls, _)| *calls as f64).sum::<f64>() / elapsed.as_secs_f64();
     let by_cpu = made.iter().map(|(calls, time)| *calls as f64 / time.as_secs_f64()).sum();
     Round { by_wall, by_cpu, snapshot }
-}
-
-fn cell(samples: &[f64], digits: usize) -> String {
-    let [median, low, high] = spread(samples).unwrap_or([f64::NAN; 3]);
-    format!("{median:.digits$} ({low:.digits$} to {high:.digits$})")
 }
 
 fn main() -> ExitCode {

@@ -8,10 +8,11 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::mem::zeroed;
 use std::{io, thread};
 
-use benches::{Contender, compare};
+use benches::row::{self, in_turn, ticks_case};
 use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::{Attr, OffCpu, Software};
 
+const ROUNDS: usize = 101;
 /// Round trips per sample.
 const ROUND_TRIPS: u32 = 2_000;
 
@@ -55,24 +56,20 @@ fn main() -> io::Result<()> {
             drop(ring);
         }
     };
-    let base = "two threads' round trip";
-    let contenders: Vec<Contender<'_>> = vec![
-        (base, Box::new(|| (0..ROUND_TRIPS).for_each(|_| round_trip()))),
-        (
-            "one thread's time off the CPU is recorded",
-            Box::new(|| {
-                let off_cpu = OffCpu::open().expect("context switches can be recorded");
-                (0..ROUND_TRIPS).for_each(|_| {
-                    round_trip();
-                    _ = off_cpu.read();
-                });
-            }),
-        ),
-        ("one thread is sampled at 99 Hz", Box::new(sampled(99))),
-        ("one thread is sampled at 997 Hz", Box::new(sampled(997))),
+    let recorded = || {
+        let off_cpu = OffCpu::open().expect("context switches can be recorded");
+        (0..ROUND_TRIPS).for_each(|_| {
+            round_trip();
+            _ = off_cpu.read();
+        });
+    };
+    let cases = vec![
+        ticks_case("two threads' round trip", ROUND_TRIPS, || (0..ROUND_TRIPS).for_each(|_| round_trip())),
+        ticks_case("one thread's time off the CPU is recorded", ROUND_TRIPS, recorded),
+        ticks_case("one thread is sampled at 99 Hz", ROUND_TRIPS, sampled(99)),
+        ticks_case("one thread is sampled at 997 Hz", ROUND_TRIPS, sampled(997)),
     ];
-    compare(base, &contenders);
-    drop(contenders);
+    println!("{}", row::text(&in_turn(ROUNDS, "ticks", cases)));
     drop(ours);
     partner.join().expect("does not panic");
     Ok(())

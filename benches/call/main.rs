@@ -41,7 +41,7 @@ mod marks;
 mod peers;
 
 use benches::record;
-use benches::table::{self, Row};
+use benches::table::{self, cell};
 
 use contender::Contender;
 
@@ -49,6 +49,23 @@ use contender::Contender;
 const ROUNDS: usize = if cfg!(feature = "peers") { 201 } else { 1001 };
 /// Slow contenders take part in one of this many rounds.
 const SLOW: usize = 5;
+
+/// One contender's samples. Those that are not a number do not count.
+struct Row {
+    name: &'static str,
+    /// Costs on one thread, in pairs of tick reads.
+    alone: Vec<f64>,
+    /// Costs on each of two threads, in pairs of tick reads on the same thread and in the same round.
+    both: Vec<f64>,
+    /// Costs on two threads, relative to those on one.
+    growth: Vec<f64>,
+}
+
+fn lines(rows: &[Row]) -> Vec<[String; 4]> {
+    let head = ["", "1 thread", "2 threads at once", "2 threads to 1"].map(str::to_owned);
+    let cells = |row: &Row| [row.name.to_owned(), cell(&row.alone, 2), cell(&row.both, 2), cell(&row.growth, 2)];
+    [head].into_iter().chain(rows.iter().map(cells)).collect()
+}
 
 fn contenders() -> Vec<Contender> {
     let mut all = floors::contenders();
@@ -94,16 +111,20 @@ fn run() -> io::Result<ExitCode> {
         "A mark's cost in pairs of tick reads of {:.1} ns: medians (quartiles) of {ROUNDS} interleaved rounds.",
         pair * clock.nanoseconds_per_tick()
     );
-    println!("{caption}\n\n{}", table::text(&rows));
+    let lines = lines(&rows);
+    println!("{caption}\n\n{}", table::text(&lines));
     if parts.is_empty() && arguments.iter().any(|argument| argument == "--record") {
-        println!("recorded in {}", record(&caption, &rows)?.display());
+        println!("recorded in {}", record(&caption, &lines)?.display());
     }
     Ok(if is_complete(&contenders) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The table's rows, and the ticks of a bare pair.
 fn compare(contenders: &[Contender]) -> io::Result<(Vec<Row>, f64)> {
-    let mut rows: Vec<Row> = contenders.iter().map(|contender| Row::new(contender.name)).collect();
+    let mut rows: Vec<Row> = contenders
+        .iter()
+        .map(|contender| Row { name: contender.name, alone: Vec::new(), both: Vec::new(), growth: Vec::new() })
+        .collect();
     let mut pairs = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS {
         // The first contender is the bare pair.
@@ -125,11 +146,10 @@ fn compare(contenders: &[Contender]) -> io::Result<(Vec<Row>, f64)> {
     Ok((rows, table::median(&pairs)))
 }
 
-fn record(caption: &str, rows: &[Row]) -> io::Result<PathBuf> {
+fn record(caption: &str, lines: &[[String; 4]]) -> io::Result<PathBuf> {
     let features = if cfg!(feature = "peers") { " --features peers" } else { "" };
     let title = format!("A marked call: `cargo bench -p benches --bench call{features} -- --record`");
-    let body = format!("{}.\n\n{caption}\n\n{}{}", record::machine(), table::markdown(rows), peers_versions());
-    record::write(&title, &body)
+    record::write("call", &title, &format!("{caption}\n\n{}{}", table::markdown(lines), peers_versions()))
 }
 
 #[cfg(feature = "peers")]

@@ -65,8 +65,7 @@ fn run() -> io::Result<()> {
         if is_recorded {
             let with = if name == "busy" { "one busy loop for each CPU" } else { "no busy loops" };
             let title = format!("False alarms of gates, {with}: `cargo bench -p benches --bench gates -- --record`");
-            let path = record::write(&title, &format!("{}\n\n{body}", record::machine()))?;
-            println!("written to {}", path.display());
+            println!("recorded in {}", record::write(&format!("gates-{name}"), &title, &body)?.display());
         }
     }
     fs::remove_dir_all(&folder)
@@ -159,16 +158,16 @@ impl Outcomes {
     }
 
     fn row(&self, rise: u32) -> String {
-        let is_said = |least: f64| least <= f64::from(rise);
+        let is_detectable = |least: f64| least <= f64::from(rise);
         let count = |is_it: &dyn Fn(f64, bool, bool) -> bool| {
             self.parse.iter().filter(|&&(least, found, fails)| is_it(least, found, fails)).count()
         };
         format!(
             "| {rise} % | {} | {} | {} | {} | {} |\n",
             self.count(),
-            count(&|least, _, _| is_said(least)),
-            count(&|least, found, _| is_said(least) && found),
-            count(&|least, found, _| !is_said(least) && found),
+            count(&|least, _, _| is_detectable(least)),
+            count(&|least, found, _| is_detectable(least) && found),
+            count(&|least, found, _| !is_detectable(least) && found),
             count(&|_, _, fails| fails),
         )
     }
@@ -183,9 +182,9 @@ fn text(same: &Outcomes, slower: &[Outcomes], (start, load_before): (Instant, St
         "`perfmark run --times 10 --fail-on {GATE}`; the workload has six marks; {} s; load average (1, 5, 15 min) {} \
          before, {} after.\n\n\
          The same program: {} of {} comparisons failed, {} could not be judged.\n\n\
-         More work in `parse`: comparisons that said they would find so much (`said`), how many of these and of the \
-         others found\na rise, and gates that failed.\n\n\
-         | more work | comparisons | said | found of these | found of the others | gates that failed |\n\
+         More work in `parse`: comparisons whose smallest detectable rise was at most this (`detectable`), how many of \
+         these and of\nthe others found a rise, and gates that failed.\n\n\
+         | more work | comparisons | detectable | of these, found | of the others, found | gates that failed |\n\
          |--:|--:|--:|--:|--:|--:|\n{}\n\
          The machine's spread, in the comparisons of the same program: the change that was measured, and the smallest \
          rise that\nwould have been found, in percent. `not judged`: comparisons in which that was more than the \
@@ -201,13 +200,9 @@ fn text(same: &Outcomes, slower: &[Outcomes], (start, load_before): (Instant, St
         RISES.into_iter().zip(slower).map(|(rise, of)| of.row(rise)).collect::<String>(),
     );
     for (name, [changes, least]) in &same.marks {
-        let spread = |all: &[f64]| {
-            table::spread(all)
-                .map_or("–".into(), |[median, low, high]| format!("{median:.2} ({low:.2} to {high:.2})"))
-        };
         let largest = changes.iter().fold(0.0, |largest: f64, change| largest.max(change.abs()));
         let not_judged = same.not_judged.get(name).copied().unwrap_or(0);
-        let (change, least) = (spread(changes), spread(least));
+        let (change, least) = (table::cell(changes, 2), table::cell(least, 2));
         _ = writeln!(text, "| `{name}` | {change} | {largest:.1} | {least} | {not_judged} |");
     }
     text

@@ -98,8 +98,8 @@ fn run() -> io::Result<()> {
     println!("{caption}\n\n{}", row::text(&rows));
     if is_recorded {
         let title = "How costs grow: `cargo bench -p benches --bench growth -- --record`";
-        let body = format!("{}.\n\n{caption}\n\n{}", record::machine(), row::markdown(&rows));
-        println!("recorded in {}", record::write(title, &body)?.display());
+        let body = format!("{caption}\n\n{}", row::markdown(&rows));
+        println!("recorded in {}", record::write("growth", title, &body)?.display());
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::{env, io};
 
 use benches::process::{self, Child};
-use benches::table::{confidence, spread};
+use benches::table::{cell, confidence, median};
 
 /// Expands the rest of the list in each of ten modules, down to a mark.
 macro_rules! marks {
@@ -87,12 +87,10 @@ fn compare() -> io::Result<ExitCode> {
     println!("medians (quartiles) of {RUNS} alternating runs of each program");
     println!("columns: with {MARKS} marks, without marks, difference of the medians");
     let print_row = |name: &str, of: &dyn Fn(&Child) -> f64| {
-        let [with, without] =
-            runs.each_ref().map(|runs| spread(&runs.iter().map(of).collect::<Vec<_>>()).unwrap_or([f64::NAN; 3]));
-        let cell = |[median, low, high]: [f64; 3]| format!("{median:.2} ({low:.2} to {high:.2})");
-        println!("{name:<36} {:>26} {:>26} {:>9.2}", cell(with), cell(without), with[0] - without[0]);
-        let differences: Vec<f64> =
-            runs[0].iter().zip(&runs[1]).map(|(with, without)| of(with) - of(without)).collect();
+        let [with, without] = runs.each_ref().map(|runs| runs.iter().map(of).collect::<Vec<_>>());
+        let difference = median(&with) - median(&without);
+        println!("{name:<36} {:>26} {:>26} {difference:>9.2}", cell(&with, 2), cell(&without, 2));
+        let differences: Vec<f64> = with.iter().zip(&without).map(|(with, without)| with - without).collect();
         confidence(&differences).map_or(f64::NAN, |[least, _]| least)
     };
     let memory = print_row("private memory at main, KiB", &|child| child.memory as f64);

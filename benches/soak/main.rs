@@ -1,5 +1,5 @@
-//! A shortened life of a service. Threads start and end, settings change, sampling starts and stops, values are read in
-//! all ways, and child processes are forked. The resources of the process must not grow, and no call may be lost or
+//! Simulates a long-running service. Threads start and end, settings change, sampling starts and stops, values are read
+//! in all ways, and child processes are forked. The resources of the process must not grow, and no call may be lost or
 //! added.
 //!
 //! ```sh

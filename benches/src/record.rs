@@ -1,33 +1,19 @@
-//! The dated records: one file for each day, with a section for each benchmark.
+//! The records: one file for each benchmark, with the date and the machine of its newest results.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// Writes the section to today's file. It replaces an earlier one with the same title.
+/// Writes the record `name`, in place of an earlier one.
 ///
 /// # Errors
 ///
-/// If the file cannot be read or written, or the date is not available.
-pub fn write(title: &str, body: &str) -> io::Result<PathBuf> {
+/// If the file cannot be written, or the date is not available.
+pub fn write(name: &str, title: &str, body: &str) -> io::Result<PathBuf> {
     let date = output_of("date", "+%F").ok_or_else(|| io::Error::other("`date +%F` printed nothing"))?;
-    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/records")).join(format!("{date}.md"));
-    let record = match fs::read_to_string(&path) {
-        Ok(record) => record,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => format!("# {date}\n"),
-        Err(error) => return Err(error),
-    };
-    fs::write(&path, with_section(&record, title, body))?;
+    let path = PathBuf::from(format!("{}/records/{name}.md", env!("CARGO_MANIFEST_DIR")));
+    fs::write(&path, format!("# {title}\n\n{date}; {}.\n\n{}\n", machine(), body.trim_end()))?;
     Ok(path)
-}
-
-fn with_section(record: &str, title: &str, body: &str) -> String {
-    let heading = format!("\n## {title}\n");
-    let section = format!("{heading}\n{}\n", body.trim_end());
-    let Some(start) = record.find(&heading) else { return format!("{}\n{section}", record.trim_end()) };
-    let rest = &record[start + heading.len()..];
-    let end = rest.find("\n## ").map_or("", |end| &rest[end..]);
-    format!("{}{section}{end}", &record[..start])
 }
 
 /// A description of the compiler and the machine.
@@ -70,16 +56,6 @@ pub fn versions(packages: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_section_replaces_its_predecessor_and_leaves_the_others() {
-        let day = with_section("# 2030-01-02\n\nA remark.\n", "one", "1\n");
-        let day = with_section(&day, "two", "2\n\n| a |\n");
-        assert_eq!(day, "# 2030-01-02\n\nA remark.\n\n## one\n\n1\n\n## two\n\n2\n\n| a |\n");
-        let day = with_section(&day, "one", "3\n\n4\n");
-        assert_eq!(day, "# 2030-01-02\n\nA remark.\n\n## one\n\n3\n\n4\n\n## two\n\n2\n\n| a |\n");
-        assert_eq!(with_section(&day, "two", "5"), day.replace("2\n\n| a |\n", "5\n"));
-    }
 
     #[test]
     fn versions_are_those_of_the_lock_file() {

@@ -1,8 +1,8 @@
 //! Cases that are measured in turn, and the table of their costs.
 
-use std::fmt::Write as _;
+use perfmark_rdpmc::clock::ticks;
 
-use crate::table::{confidence, median, spread};
+use crate::table::{self, cell, confidence, median};
 
 /// A row's name, and the function that takes one sample.
 pub type Case<'a> = (String, Box<dyn Fn() -> f64 + 'a>);
@@ -62,13 +62,9 @@ impl Row {
     }
 
     fn cells(&self) -> [String; 5] {
-        let measured = spread(&self.samples).map_or_else(String::new, |[median, low, high]| {
-            // Quartiles require more samples.
-            if self.samples.len() < 4 {
-                return digits(median);
-            }
-            format!("{} ({} to {})", digits(median), digits(low), digits(high))
-        });
+        let median = median(&self.samples);
+        // Quartiles require more samples.
+        let measured = if self.samples.len() < 4 { digits(median) } else { cell(&self.samples, decimals(median)) };
         [
             self.name.clone(),
             measured,
@@ -90,6 +86,16 @@ impl Row {
         // A value that is not a number is not within a limit.
         if value <= limit { text } else { format!("{text}; missed") }
     }
+}
+
+/// A case whose samples are the ticks that `work` takes, divided by `count`.
+pub fn ticks_case<'a>(name: &str, count: u32, work: impl Fn() + 'a) -> Case<'a> {
+    let sample = move || {
+        let before = ticks();
+        work();
+        (ticks() - before) as f64 / f64::from(count)
+    };
+    (name.to_owned(), Box::new(sample))
 }
 
 /// Runs the cases in turn, so that a change in the machine's speed affects all of them alike. The order alternates
@@ -126,24 +132,18 @@ fn decimals(value: f64) -> usize {
 
 const HEAD: [&str; 5] = ["", "median (quartiles)", "unit", "ratio to the first (95 % confidence)", "goal"];
 
+fn lines(rows: &[Row]) -> Vec<[String; 5]> {
+    [HEAD.map(str::to_owned)].into_iter().chain(rows.iter().map(Row::cells)).collect()
+}
+
 /// The table as text with aligned columns.
 #[must_use]
 pub fn text(rows: &[Row]) -> String {
-    let lines: Vec<[String; 5]> = [HEAD.map(str::to_owned)].into_iter().chain(rows.iter().map(Row::cells)).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let [first, second, third, fourth, _] = std::array::from_fn(width);
-    let mut text = String::new();
-    for [name, measured, unit, ratio, goal] in &lines {
-        let line = format!("{name:<first$}  {measured:>second$}  {unit:<third$}  {ratio:>fourth$}  {goal}");
-        _ = writeln!(text, "{}", line.trim_end());
-    }
-    text
+    table::text(&lines(rows))
 }
 
 /// The table in Markdown.
 #[must_use]
 pub fn markdown(rows: &[Row]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let head = line(&HEAD.map(str::to_owned)) + "|---|---|---|---|---|\n";
-    rows.iter().fold(head, |table, row| table + &line(&row.cells()))
+    table::markdown(&lines(rows))
 }

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import pathlib
 
 
 def report_in(page):
@@ -95,6 +94,9 @@ def check_source(browser, folder):
     for page in ("sampled", "sampled-probe", "sampled-one", "sampled-thirty", "sampled-300", "sampled-hostile"):
         browser.open(folder / f"{page}.html")
         report = report_in(folder / f"{page}.html")
+        source = {
+            (of["file"], str(line)): text for of in report["sources"] for line, text in enumerate(of["lines"], of["line"])
+        }
         for at, samples in enumerate(report["samples"]):
             browser.run("chooseSampling(arguments[0], 'page')", at)
             functions = browser.run("return words.samples[arguments[0]].functions", at)
@@ -109,10 +111,10 @@ def check_source(browser, folder):
                 counts = sorted((sum(one["counts"]) for one in lines.values()), reverse=True)
                 assert len(hot) == sum(count >= 5 for count in counts[:3]), (page, mark, hot)
                 (file, _), _ = next(iter(lines.items()), (("", 0), 0))
-                source = pathlib.Path(file).read_text().split("\n") if pathlib.Path(file).is_file() else []
                 for row in rows:
-                    if "line" in row["kind"].split() and source:
-                        assert row["cells"][3] == source[int(row["cells"][2]) - 1].lstrip(), (page, row)
+                    text = source.get((file, row["cells"][2]))
+                    if "line" in row["kind"].split() and text is not None:
+                        assert row["cells"][3] == text.lstrip(), (page, row)
                         texts += 1
                 direct = [row for row in rows if row["isTop"] and row["name"] in functions]
                 tops = sorted([row["name"], row["isInlined"], *row["cells"][:2]] for row in direct)

@@ -45,7 +45,7 @@ class Function:
     """The line of the last token in its body."""
     cfg: list
     """The conditions under which it is compiled."""
-    left_out: str | None
+    unmarkable: str | None
     """The reason why it gets no mark."""
     container: int | None
     """The start of the outermost `impl`, `trait` or inline `mod` around it."""
@@ -198,9 +198,9 @@ class Scan:
         name, start, body = level[at + 1].text, beginning(level, at), end(level, at)
         if level[body].inner is not None:
             qualifiers = {token.text for token in level[:at] if token.start >= start}
-            left_out = "const" if "const" in qualifiers else None
+            unmarkable = "const" if "const" in qualifiers else None
             lines = [self.text.count("\n", 0, at) + 1 for at in (start, last(level[body]))]
-            function = Function(name.removeprefix("r#"), self.file, start, *lines, cfg, left_out, container, is_local)
+            function = Function(name.removeprefix("r#"), self.file, start, *lines, cfg, unmarkable, container, is_local)
             self.crate.functions.append(function)
             self.level(level[body].inner, list(cfg), container, True)
         return body + 1

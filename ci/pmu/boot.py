@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from initramfs import Initramfs
 
 TIMED_OUT = 124
-NO_VERDICT = 125
+NO_RESULT = 125
 
 CONSOLE_LINES_SHOWN = 30
 
@@ -43,7 +43,6 @@ class Result:
 class Machine:
     cpu: str
     smp: int
-    memory: int
     timeout: int
     limit: int
     paranoid: int | None
@@ -54,7 +53,7 @@ class Machine:
     def boot(self, commands, out=None):
         """Runs each command, a list of arguments.
 
-        Returns the results and a status: 0, or TIMED_OUT or NO_VERDICT if the machine did not complete all commands.
+        Returns the results and a status: 0, or TIMED_OUT or NO_RESULT if the machine did not complete all commands.
         """
         with tempfile.TemporaryDirectory(prefix="pmu-machine-") as folder:
             names = ("initrd", "serial", "console")
@@ -62,7 +61,7 @@ class Machine:
             with open(initrd, "wb") as file:
                 self._initramfs(commands).write(file)
             # One part for the archive, and two for the unpacked files, which may fill at most half of the memory.
-            memory = self.memory + 3 * (os.path.getsize(initrd) >> 20)
+            memory = 512 + 3 * (os.path.getsize(initrd) >> 20)
             in_time = self._emulate(memory, initrd, serial, console)
             results, done = read_results(serial, len(commands), out)
             if done and all(result.status is not None for result in results):
@@ -71,7 +70,7 @@ class Machine:
             cause = "the machine stopped early" if in_time else stopped
             print(f"pmu-machine: {cause}; last lines of the console:", file=sys.stderr)
             show_end(console)
-            return results, NO_VERDICT if in_time else TIMED_OUT
+            return results, NO_RESULT if in_time else TIMED_OUT
 
     def _initramfs(self, commands):
         archive = Initramfs()

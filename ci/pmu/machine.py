@@ -27,7 +27,6 @@ def parser():
     parser.add_argument("command")
     parser.add_argument("--cpu", default="max")
     parser.add_argument("--smp", type=int, default=1)
-    parser.add_argument("--memory", type=int, default=512)
     parser.add_argument("--timeout", type=int, default=300)
     parser.add_argument("--limit", type=int, default=30)
     parser.add_argument("--paranoid", type=int)
@@ -57,7 +56,6 @@ def machine(options, programs):
     return Machine(
         cpu=options.cpu,
         smp=options.smp,
-        memory=options.memory,
         timeout=options.timeout,
         limit=options.limit,
         paranoid=options.paranoid,
@@ -84,26 +82,26 @@ def test(options, cargo_options, arguments):
     results, status = guest.boot(commands, options.out)
 
     tests = {"passed": 0, "failed": 0, "ignored": 0}
-    verdicts = []
+    endings = []
     for program, result in zip(programs, results):
-        verdicts.append(verdict(result))
+        endings.append(describe(result))
         print(f"\n==== {program.source} on {options.cpu}", flush=True)
-        if options.quiet and verdicts[-1] == "ok":
+        if options.quiet and endings[-1] == "ok":
             skipped = re.findall(rb"^(?:.*: )?skipped: .*|^.* \.\.\. ignored.*", result.stdout, re.MULTILINE)
             print(b"\n".join([*skipped, summaries(result.stdout)]).decode(errors="replace"))
         else:
             show(result, stderr=sys.stdout)
-        print(f"==== {program.source}: {verdicts[-1]}")
+        print(f"==== {program.source}: {endings[-1]}")
         for count, outcome in re.findall(rb"(\d+) (passed|failed|ignored)", summaries(result.stdout)):
             tests[outcome.decode()] += int(count)
 
     print(f"\n==== summary on {options.cpu}")
-    for program, result, text in zip(programs, results, verdicts):
+    for program, result, text in zip(programs, results, endings):
         print(f"{text:24} {result.seconds():6.2f} s {program.source}")
         for message in [] if text == "ok" else failures(result):
             print(message)
     print(
-        f"{verdicts.count('ok')} of {len(programs)} programs ok; tests: "
+        f"{endings.count('ok')} of {len(programs)} programs ok; tests: "
         + ", ".join(f"{count} {outcome}" for outcome, count in tests.items())
     )
     return status or exit_status(results)
@@ -152,7 +150,7 @@ def run_one(options, programs, arguments):
     results, status = guest.boot([command], options.out)
     show(results[0])
     if results[0].timed_out:
-        print(f"pmu-machine: {verdict(results[0])}", file=sys.stderr)
+        print(f"pmu-machine: {describe(results[0])}", file=sys.stderr)
         return TIMED_OUT
     return status or results[0].status
 
@@ -163,9 +161,9 @@ def show(result, stderr=sys.stderr):
         stream.flush()
 
 
-def verdict(result):
+def describe(result):
     if result.status is None:
-        return "NO VERDICT"
+        return "NO RESULT"
     if result.timed_out:
         return "TIMED OUT"
     if result.status:

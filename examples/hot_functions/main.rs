@@ -1,9 +1,8 @@
 //! A small code search engine whose hot functions are marked.
 //!
 //! ```text
-//! cargo run --release --example hot_functions                         # the sources of perfmark
-//! cargo run --release --example hot_functions -- src                  # the text files under src
-//! cargo run --release --example hot_functions -- --query "parse error" src
+//! cargo run --release --example hot_functions           # the sources of perfmark
+//! cargo run --release --example hot_functions -- src    # the text files under src
 //! ```
 //!
 //! The program reads and indexes files on two threads, answers queries with the best locations, and ends. It calls no
@@ -26,7 +25,7 @@ use std::process::ExitCode;
 
 use corpus::Corpus;
 use index::Index;
-use options::{HELP, Options};
+use options::{HELP, Options, QUERIES};
 
 /// Results shown for one query.
 const SHOWN: usize = 3;
@@ -64,7 +63,7 @@ fn run() -> io::Result<ExitCode> {
     let (files, lines, terms) = (index.texts, index.lines, index.terms());
     writeln!(out, "files: {files}, lines: {lines}, terms: {terms}")?;
     let mut found = false;
-    for words in options.queries() {
+    for words in QUERIES {
         let mut hits = search::search(&index, words);
         if options.exact {
             hits = search::only_exact(hits, &corpus.files, words);

@@ -5,19 +5,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::corpus::Root;
-use crate::tokens::tokenize;
 
 pub(crate) const HELP: &str = "\
-Searches text files for words, and prints the cost of its hot functions with
-perfmark.
+Searches text files for some words about Rust code, and prints the cost of its
+hot functions with perfmark.
 
-usage: hot_functions [--query WORDS]... [--exact] [PATH]...
+usage: hot_functions [--exact] [PATH]...
 
-  PATH             a file or folder to search (default: the sources of perfmark)
-  --query WORDS    find files that contain all these words, best matches first
-                   (default: some queries about Rust code)
-  --exact          find only lines that contain the words exactly as given
-  -h, --help       print this text
+  PATH          a file or folder to search (default: the sources of perfmark)
+  --exact       find only lines that contain the words exactly as given
+  -h, --help    print this text
 
 The search skips binary files, files larger than 1 MiB, symbolic links, and
 folders named .git, target, or hot_functions (this program's own), unless they
@@ -26,7 +23,8 @@ are given as PATH.
 exit status: 0 if a query has results, 1 if none has, 2 after an error
 ";
 
-const QUERIES: [&str; 5] = ["raw pointer", "parse error", "macro attribute", "thread local", "drop guard"];
+/// Each query finds the files that contain all of its words.
+pub(crate) const QUERIES: [&str; 5] = ["raw pointer", "parse error", "macro attribute", "thread local", "drop guard"];
 
 /// The crates whose sources are searched by default. They are the same on all machines.
 const CRATES: [&str; 4] = ["perfmark", "perfmark-cli", "perfmark-macros", "perfmark-rdpmc"];
@@ -34,7 +32,6 @@ const CRATES: [&str; 4] = ["perfmark", "perfmark-cli", "perfmark-macros", "perfm
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) exact: bool,
-    queries: Vec<String>,
     paths: Vec<PathBuf>,
 }
 
@@ -46,7 +43,6 @@ impl Options {
             match arg.to_str() {
                 Some("-h" | "--help") => return Ok(None),
                 Some("--exact") => options.exact = true,
-                Some("--query") => options.queries.push(query(args.next())?),
                 Some("--") => options.paths.extend(args.by_ref().map(PathBuf::from)),
                 _ if arg.as_encoded_bytes().starts_with(b"-") => {
                     let arg = arg.display();
@@ -57,13 +53,6 @@ impl Options {
             }
         }
         Ok(Some(options))
-    }
-
-    pub(crate) fn queries(&self) -> Vec<&str> {
-        if self.queries.is_empty() {
-            return QUERIES.to_vec();
-        }
-        self.queries.iter().map(String::as_str).collect()
     }
 
     pub(crate) fn roots(&self) -> Vec<Root> {
@@ -77,14 +66,4 @@ impl Options {
         let root = |path: &PathBuf| Root::named(path.clone(), path.clone());
         self.paths.iter().map(root).collect()
     }
-}
-
-fn query(arg: Option<OsString>) -> io::Result<String> {
-    let words = arg.unwrap_or_default().to_string_lossy().into_owned();
-    let mut terms = Vec::new();
-    tokenize(&words, &mut terms);
-    if terms.is_empty() {
-        return Err(io::Error::other("--query requires at least one word"));
-    }
-    Ok(words)
 }

@@ -48,23 +48,21 @@ fn check(snapshot: &Snapshot) {
     }
 }
 
+/// Assigns any values to these fields. The structs are non-exhaustive, so they cannot be written as literals.
+macro_rules! fill {
+    ($data:ident, $into:ident: $($field:ident)*) => {
+        $($into.$field = $data.arbitrary()?;)*
+    };
+}
+
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     let mut snapshot = Snapshot::default();
     snapshot.schema = Snapshot::SCHEMA;
-    snapshot.program = data.arbitrary()?;
-    snapshot.pid = data.arbitrary()?;
-    snapshot.threads = data.arbitrary()?;
-    snapshot.threads_at_once = data.arbitrary()?;
-    snapshot.wall_ns = data.arbitrary()?;
-    snapshot.cpu_ns = data.arbitrary()?;
-    snapshot.involuntary_switches = data.arbitrary()?;
-    snapshot.overhead_ns = data.arbitrary()?;
-    snapshot.resets = data.arbitrary()?;
+    fill!(data, snapshot: program pid threads threads_at_once wall_ns cpu_ns involuntary_switches overhead_ns resets);
     snapshot.events = list(data, event)?;
     snapshot.marks = list(data, mark)?;
     snapshot.call_graph = list(data, node)?;
-    snapshot.call_graph_lacks = data.arbitrary()?;
-    snapshot.notes = data.arbitrary()?;
+    fill!(data, snapshot: call_graph_lacks notes);
     Ok(snapshot)
 }
 
@@ -94,15 +92,7 @@ fn mark(data: &mut Unstructured<'_>) -> Result<Mark> {
     mark.path = name(data)?;
     mark.file = name(data)?;
     mark.line = data.arbitrary::<u8>()?.into();
-    mark.on = data.arbitrary()?;
-    mark.calls = data.arbitrary()?;
-    mark.in_flight = data.arbitrary()?;
-    mark.unwound = data.arbitrary()?;
-    mark.cancelled = data.arbitrary()?;
-    mark.polls = data.arbitrary()?;
-    mark.interrupted = data.arbitrary()?;
-    mark.every = data.arbitrary()?;
-    mark.skipped = data.arbitrary()?;
+    fill!(data, mark: on calls in_flight unwound cancelled polls interrupted every skipped);
     mark.values = list(data, values)?;
     Ok(mark)
 }
@@ -112,9 +102,7 @@ fn node(data: &mut Unstructured<'_>) -> Result<Node> {
     let of = |data: &mut Unstructured<'_>| {
         let mut values = NodeValues::default();
         values.event = name(data)?;
-        values.measured = data.arbitrary()?;
-        values.sum = data.arbitrary()?;
-        values.self_sum = data.arbitrary()?;
+        fill!(data, values: measured sum self_sum);
         Ok(values)
     };
     let parent = data.arbitrary::<Option<u8>>()?.map(|parent| usize::from(parent) % 5);
@@ -127,28 +115,9 @@ fn node(data: &mut Unstructured<'_>) -> Result<Node> {
 fn values(data: &mut Unstructured<'_>) -> Result<Values> {
     let mut values = Values::default();
     values.event = name(data)?;
-    values.measured = data.arbitrary()?;
-    values.weight = data.arbitrary()?;
-    values.scaled = data.arbitrary()?;
-    values.unmeasured = data.arbitrary()?;
-    values.imputed = data.arbitrary()?;
-    values.sum = data.arbitrary()?;
-    values.total = data.arbitrary()?;
-    values.missing_outermost = data.arbitrary()?;
-    values.extrapolated = data.arbitrary()?;
-    values.estimated = data.arbitrary()?;
-    values.self_sum = data.arbitrary()?;
-    values.unwound_total = data.arbitrary()?;
-    values.unwound_self = data.arbitrary()?;
-    values.in_flight_total = data.arbitrary()?;
-    values.in_flight_self = data.arbitrary()?;
-    values.min = data.arbitrary()?;
-    values.max = data.arbitrary()?;
-    values.mean = data.arbitrary()?;
-    values.p50 = data.arbitrary()?;
-    values.p90 = data.arbitrary()?;
-    values.p99 = data.arbitrary()?;
-    values.p999 = data.arbitrary()?;
+    fill!(data, values: measured weight scaled unmeasured imputed sum total missing_outermost extrapolated estimated);
+    fill!(data, values: self_sum unwound_total unwound_self in_flight_total in_flight_self);
+    fill!(data, values: min max mean p50 p90 p99 p999);
     values.overhead = overhead(data)?;
     values.buckets = list(data, |data| data.arbitrary())?;
     Ok(values)
@@ -156,6 +125,6 @@ fn values(data: &mut Unstructured<'_>) -> Result<Values> {
 
 fn overhead(data: &mut Unstructured<'_>) -> Result<Overhead> {
     let mut overhead = Overhead::default();
-    (overhead.in_call, overhead.total, overhead.noise) = (data.arbitrary()?, data.arbitrary()?, data.arbitrary()?);
+    fill!(data, overhead: in_call total noise);
     Ok(overhead)
 }

@@ -70,7 +70,8 @@ fuzz_target!(|data: &[u8]| {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
-    for event in machine.events() {
-        _ = event.resolve(&machine);
+    for pmu in machine.list_pmus().unwrap_or_default() {
+        let events = pmu.events.iter().map(|event| format!("{}/{}/", pmu.name, event.name));
+        events.filter_map(|event| event.parse::<Event>().ok()).for_each(|event| _ = event.resolve(&machine));
     }
 });

@@ -27,9 +27,6 @@ pub(crate) struct Arguments {
     files: Vec<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Merge all reports; this is the default
-    #[arg(long, conflicts_with = "each")]
-    merge: bool,
     /// Print at most five functions to mark next, by their samples, as `FILE:LINE` for `perfmark mark`. Shares and
     /// names are printed on stderr
     #[arg(long, conflicts_with_all = [
@@ -274,11 +271,8 @@ impl<'a> Gathered<'a> {
             options.name(snapshot);
         }
         if options.each && options.format == Form::Report(Format::Html) {
-            let mut all = Merged::default();
-            for (_, snapshot) in &shown {
-                all.add(snapshot.clone());
-            }
-            return to.give(&options.of(&all.finish(), &shown, to)?);
+            let all = Merged::of(shown.iter().map(|(_, snapshot)| snapshot.clone()));
+            return to.give(&options.of(&all, &shown, to)?);
         }
         let mut text = Vec::new();
         for (name, snapshot) in &shown {
@@ -322,7 +316,7 @@ impl Gathered<'_> {
             let remedy = "build the program with `debug = \"line-tables-only\"` and without `strip` in its profile";
             return Err(format!("--suggest: the samples have names, but no lines of source; {remedy}"));
         }
-        let functions = snapshot.functions_to_mark(samples).into_iter();
+        let functions = snapshot.hot_functions(samples).into_iter().filter(|function| function.can_be_marked);
         let functions = functions.filter(|function| function.samples >= FEWEST && !function.is_inlined);
         let names = snapshot.names();
         let located = |function: HotFunction| {

@@ -27,9 +27,7 @@ pub(crate) fn is_same_event(one: &str, other: &str) -> bool {
 
 /// A file's report; `-` is stdin. Several reports in a row are merged.
 pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
-    let mut all = Merged::default();
-    read_each(file)?.into_iter().for_each(|(_, one)| all.add(one));
-    Ok(all.finish())
+    Ok(Merged::of(read_each(file)?.into_iter().map(|(_, one)| one)))
 }
 
 /// Merges reports in their order: each time, those of about as many. So each is copied a few times only.
@@ -37,6 +35,12 @@ pub(crate) fn read(file: &Path) -> Result<Snapshot, String> {
 pub(crate) struct Merged(Vec<(Snapshot, usize)>);
 
 impl Merged {
+    pub(crate) fn of(reports: impl IntoIterator<Item = Snapshot>) -> Snapshot {
+        let mut all = Self::default();
+        reports.into_iter().for_each(|report| all.add(report));
+        all.finish()
+    }
+
     pub(crate) fn add(&mut self, report: Snapshot) {
         let (mut merged, mut count) = (report, 1);
         while let Some((before, of_before)) = self.0.pop_if(|(_, of_before)| *of_before <= count) {

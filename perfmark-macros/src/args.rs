@@ -20,7 +20,7 @@ pub(crate) struct Args {
     pub(crate) events: Vec<String>,
     pub(crate) name: Option<LitStr>,
     /// N if one call in N is measured.
-    pub(crate) every: Option<u32>,
+    pub(crate) every: Option<(u32, Span)>,
     pub(crate) fence: bool,
     /// Set if each instance of a generic function has a row of its own.
     pub(crate) generic: Option<Span>,
@@ -58,6 +58,16 @@ impl Args {
                 "`budget` applies to the marks of a crate: write it in `perfmark::defaults!`, or `every = N` here",
             )),
             None => Ok(self),
+        }
+    }
+
+    /// Checks that the arguments suit a mark whose calls are futures.
+    pub(crate) fn check_future(&self) -> syn::Result<()> {
+        match self.every {
+            Some((_, span)) => {
+                Err(Error::new(span, "all calls of async functions and async blocks are measured: remove `every`"))
+            }
+            None => Ok(()),
         }
     }
 
@@ -109,7 +119,8 @@ impl Args {
                 let why = "`every = N` measures one call in N: N must be an integer literal from 1 to 4294967295";
                 let number: LitInt = input.parse().map_err(|error| Error::new(error.span(), why))?;
                 let every = number.base10_parse::<u32>().ok().filter(|&every| every > 0);
-                self.every.replace(every.ok_or_else(|| Error::new(number.span(), why))?).is_none()
+                let every = every.ok_or_else(|| Error::new(number.span(), why))?;
+                self.every.replace((every, word.span())).is_none()
             }
             "budget" => {
                 let why = "`budget` requires a percentage above 0 and at most 100, as in `budget = \"2%\"`";

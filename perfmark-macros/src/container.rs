@@ -5,7 +5,7 @@
 use std::iter::Peekable;
 use std::vec;
 
-use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Error;
 
@@ -13,48 +13,66 @@ use crate::tokens::{braces, is_group, is_naked, is_punct, is_word, with_content}
 
 type Tokens = Peekable<vec::IntoIter<TokenTree>>;
 
-/// The kind of an item, by its first keywords.
+/// The kind of an item, by its first words.
 pub(crate) enum Kind {
     Container,
-    Function,
-    /// An item that cannot be marked.
-    Other,
+    Function {
+        name: Ident,
+        is_async: bool,
+    },
+    /// An item that cannot be marked, and why.
+    Other(Error),
 }
 
 impl Kind {
     /// The kind of an item whose outer attributes have been removed.
     pub(crate) fn of(words: &[TokenTree]) -> Self {
-        let mut words = words.iter().peekable();
-        while let Some(word) = words.next() {
-            match word {
+        let (mut words, mut is_async, mut constant) = (words.iter().peekable(), false, None);
+        while let Some(token) = words.next() {
+            match token {
                 // An ABI, or a `macro_rules` fragment (`$vis`), which is in a group without delimiters.
                 TokenTree::Literal(_) => {}
                 TokenTree::Group(group) if group.delimiter() == Delimiter::None => {}
-                TokenTree::Ident(word) => match &*word.to_string() {
-                    "fn" => return Self::Function,
-                    "impl" | "mod" | "trait" => return Self::Container,
-                    "pub" => _ = words.next_if(|next| matches!(next, TokenTree::Group(_))),
-                    "async" | "unsafe" | "safe" | "extern" | "default" | "auto" => {}
-                    _ => return Self::Other,
+                TokenTree::Ident(word) => match (&*word.to_string(), constant) {
+                    ("fn", None) => match words.next() {
+                        Some(TokenTree::Ident(name)) => return Self::Function { name: name.clone(), is_async },
+                        _ => return Self::other(word.span()),
+                    },
+                    ("fn", Some(span)) => {
+                        let why =
+                            "a `const fn` cannot be marked: it may run at compile time, where there are no counters";
+                        return Self::Other(Error::new(span, why));
+                    }
+                    ("impl" | "mod" | "trait", None) => return Self::Container,
+                    ("pub", _) => _ = words.next_if(|next| matches!(next, TokenTree::Group(_))),
+                    ("unsafe" | "safe" | "extern" | "default" | "auto", _) => {}
+                    ("async", _) => is_async = true,
+                    ("const", None) => constant = Some(word.span()),
+                    _ => return Self::other(constant.unwrap_or(word.span())),
                 },
-                _ => return Self::Other,
+                _ => return Self::other(constant.unwrap_or(token.span())),
             }
         }
-        Self::Other
+        Self::other(Span::call_site())
+    }
+
+    fn other(span: Span) -> Self {
+        let why = "`#[perfmark]` applies to a function or method with a body, an `impl`, a `trait` or an inline `mod`";
+        Self::Other(Error::new(span, why))
     }
 }
 
 /// An item in a container.
-pub(crate) struct Item {
+struct Item {
     /// The container's own attributes (`#![…]`), which precede those of its first item.
     inner: Vec<TokenTree>,
     attributes: Vec<TokenTree>,
     /// The item without its attributes.
-    pub(crate) tokens: Vec<TokenTree>,
+    tokens: Vec<TokenTree>,
 }
 
 /// The items in a container's body.
-pub(crate) fn items(body: TokenStream) -> Vec<Item> {
+fn items(body: TokenStream) -> Vec<Item> {
     let mut tokens = body.into_iter().collect::<Vec<_>>().into_iter().peekable();
     let mut items = Vec::new();
     while tokens.peek().is_some() {
@@ -70,20 +88,20 @@ pub(crate) fn items(body: TokenStream) -> Vec<Item> {
     items
 }
 
-/// Adds the attribute, if there is one, to each function and each container in the item. `attribute` is the content of
-/// its brackets. The items' own attributes then require no import.
+/// Adds the attribute, if there is one, to each function and each container in the item. `attribute` returns the
+/// content of its brackets for an item without attributes. The items' own attributes then require no import.
 pub(crate) fn mark_items(
     head: &[TokenTree],
     body: &Group,
     krate: &TokenStream,
-    attribute: Option<&TokenStream>,
+    attribute: &dyn Fn(&[TokenTree]) -> Option<TokenStream>,
 ) -> TokenStream {
     let mut marked = TokenStream::new();
     for Item { inner, attributes, tokens } in items(body.stream()) {
         marked.extend(inner);
         let is_unmarked = |token: &TokenTree| own_attribute(token).is_some() || is_naked(token);
         if is_marked(&tokens) && !attributes.iter().any(is_unmarked) {
-            marked.extend(attribute.map(|attribute| attribute_at(&tokens, attribute)));
+            marked.extend(attribute(&tokens).map(|attribute| attribute_at(&tokens, &attribute)));
         }
         marked.extend(attributes.into_iter().map(|token| with_path(token, krate)));
         marked.extend(tokens);
@@ -109,7 +127,7 @@ fn attribute_at(item: &[TokenTree], attribute: &TokenStream) -> TokenStream {
 /// Whether the item gets the attribute. The user did not write it on this item, so items that it would refuse are left
 /// out.
 fn is_marked(item: &[TokenTree]) -> bool {
-    item.last().and_then(braces).is_some() && !matches!(Kind::of(item), Kind::Other)
+    item.last().and_then(braces).is_some() && !matches!(Kind::of(item), Kind::Other(_))
 }
 
 /// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name gets a second one, and its

@@ -228,6 +228,9 @@ mod tests {
             ("llc_lods", "LLC_loads"),
             ("walltime", "time"),
             ("CpuTime", "on_cpu"),
+            ("instrs", "instructions"),
+            ("cache_miss", "cache_misses"),
+            ("Time", "time"),
         ] {
             for args in [wrong.to_owned(), format!("{wrong:?}"), format!("\"{wrong}:u\"")] {
                 let message = events(&args).expect_err("misspelt");

@@ -10,7 +10,6 @@ use crate::body::split_inner_attributes;
 use crate::container::{self, Kind};
 use crate::function::Function;
 use crate::future;
-use crate::generics;
 use crate::signature;
 use crate::tokens::{is_punct, is_word, may_contain_impl, with_content};
 
@@ -28,38 +27,42 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         let why = "this item has two `#[perfmark]` attributes: remove one of them";
         return Err(syn::Error::new(span, why));
     }
+    let function = match Kind::of(&words) {
+        Kind::Container => None,
+        Kind::Function { name, is_async } => Some(Function::parse(name, is_async, &attributes, item)),
+        Kind::Other(error) => Some(Err(error)),
+    };
     if container::is_skip(args) {
-        return Ok(match Function::parse(item.clone()) {
-            Ok(function) => {
+        return Ok(match function {
+            Some(Ok(function)) => {
                 let Function { head, body, .. } = unmarked(function);
                 quote!(#head #body)
             }
             // An item that cannot be marked has no mark to remove.
-            Err(_) => item.clone(),
+            _ => item.clone(),
         });
     }
     let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
     let parsed = parsed.parse2(args.clone())?;
     let krate = parsed.krate();
-    if matches!(Kind::of(&words), Kind::Container) {
+    let Some(function) = function.transpose()? else {
         if let Some(name) = &parsed.name {
             let why =
                 "`name` applies to one function, and this item may contain several: put it on the function itself";
             return Err(syn::Error::new(name.span(), why));
         }
         let (head, body) = container::split_body(item.clone())?;
-        if let Some(span) = parsed.generic.filter(|_| !generics::may_be_in(&head, &body)) {
-            let why = "`generic` gives each type of a generic function its own row, and no function here is generic: \
-                       remove it";
-            return Err(syn::Error::new(span, why));
-        }
-        return Ok(container::mark_items(&head, &body, &krate, Some(&quote!(#krate::perfmark(#args)))));
-    }
-    let function = Function::parse(item.clone())?;
+        let of_futures = without_every(args);
+        let attribute = |tokens: &[TokenTree]| {
+            let args = if parsed.every.is_some() && is_future(tokens) { &of_futures } else { args };
+            Some(quote!(#krate::perfmark(#args)))
+        };
+        return Ok(container::mark_items(&head, &body, &krate, &attribute));
+    };
     let mark = mark(&parsed, &function.name);
     let function = unmarked(function);
     if let Some(marked) = future::expand(&function, &mark, &krate) {
-        return Ok(marked);
+        return parsed.check_future().map(|()| marked);
     }
     let Function { name, head, body, .. } = function;
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
@@ -105,9 +108,30 @@ fn unmarked_item(args: &TokenStream, item: &TokenStream) -> TokenStream {
         return item.clone();
     }
     match (Kind::of(&container::split_attributes(item).1), container::split_body(item.clone())) {
-        (Kind::Container, Ok((head, body))) => container::mark_items(&head, &body, &quote!(::perfmark), None),
+        (Kind::Container, Ok((head, body))) => container::mark_items(&head, &body, &quote!(::perfmark), &|_| None),
         _ => item.clone(),
     }
+}
+
+/// Whether the item, which has no attributes, is a function whose call is a future.
+fn is_future(item: &[TokenTree]) -> bool {
+    let Kind::Function { name, is_async } = Kind::of(item) else { return false };
+    let item = item.iter().cloned().collect();
+    Function::parse(name, is_async, &[], &item).is_ok_and(|function| future::is_call(&function))
+}
+
+/// The arguments that a container gives to functions whose calls are futures.
+fn without_every(args: &TokenStream) -> TokenStream {
+    let mut args = args.clone().into_iter().peekable();
+    let mut kept = TokenStream::new();
+    while let Some(token) = args.next() {
+        if is_word(Some(&token), &["every"]) && is_punct(args.peek(), '=') {
+            args.by_ref().find(|token| is_punct(Some(token), ','));
+        } else {
+            kept.extend([token]);
+        }
+    }
+    kept
 }
 
 /// An identifier that the user's code cannot refer to. It has the location of the token, if one is given.
@@ -127,7 +151,7 @@ pub(crate) fn mark(args: &Args, name: &Ident) -> TokenStream {
 /// Which events marks record, and how. The events' names are one literal with one name per line, which compiles faster
 /// than an array.
 pub(crate) fn recording(args: &Args) -> TokenStream {
-    let (events, every, is_fenced) = (args.events.join("\n"), args.every.unwrap_or(0), args.fence);
+    let (events, every, is_fenced) = (args.events.join("\n"), args.every.map_or(0, |(every, _)| every), args.fence);
     quote!([#events] #every #is_fenced)
 }
 

@@ -15,6 +15,11 @@ use crate::function::Function;
 use crate::signature::{Signature, move_in};
 use crate::tokens::{is_group, is_punct, is_word, with_content};
 
+/// Whether the function's call is a future.
+pub(crate) fn is_call(function: &Function) -> bool {
+    function.is_async || tail(&function.body.stream().into_iter().collect::<Vec<_>>()).is_some()
+}
+
 /// The marked function, if its call is a future. `mark` has the form that the recorder's macros accept.
 pub(crate) fn expand(function: &Function, mark: &TokenStream, krate: &TokenStream) -> Option<TokenStream> {
     let polled = |future: TokenStream| quote!(#krate::private::polled! { { #mark } #future });

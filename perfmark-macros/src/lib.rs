@@ -9,7 +9,6 @@ mod spelling;
 mod event;
 mod args;
 mod container;
-mod generics;
 mod function;
 mod signature;
 mod body;

@@ -67,7 +67,10 @@ fn try_expand(args: TokenStream, content: &Content) -> syn::Result<TokenStream> 
     let mark = mark(&args, &Ident::new("region", span));
     let block = match content {
         Content::Guard => return Ok(quote!(#krate::private::guard! { #mark })),
-        Content::Future(future) => return Ok(quote!(#krate::private::polled! { { #mark } #future })),
+        Content::Future(future) => {
+            args.check_future()?;
+            return Ok(quote!(#krate::private::polled! { { #mark } #future }));
+        }
         Content::Block(block) => block,
     };
     if let Some(span) = first_await(block.stream()) {

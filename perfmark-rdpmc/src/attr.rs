@@ -393,7 +393,7 @@ impl Request {
 impl fmt::Display for Attr {
     /// As perf writes it: `cycles:u` for user mode only, `cycles` for all modes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.event.shown_with(self.modifiers()))
+        self.event.write(self.modifiers(), f)
     }
 }
 

@@ -4,8 +4,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use crate::counter::Counter;
 use crate::error::Error;
-use crate::pmu_event::Refusal;
-use crate::sys;
+use crate::source::Refusal;
 
 /// Requests of `ioctl(2)` (`include/uapi/linux/perf_event.h`, linux 6.12).
 const IOC_SET_BPF: u64 = 0x4004_2408;
@@ -34,7 +33,7 @@ impl Counter {
     pub fn set_bpf(&self, program: BorrowedFd<'_>) -> Result<(), Error> {
         // Open, so it is not negative.
         let number = u64::try_from(program.as_raw_fd()).unwrap_or(u64::MAX);
-        let set = self.pmu_event().fd().and_then(|fd| sys::ioctl(fd, IOC_SET_BPF, number).map_err(Refusal::Os));
+        let set = self.source().ioctl(IOC_SET_BPF, number);
         set.map_err(|refusal| self.explain_bpf("ioctl(SET_BPF)", refusal))
     }
 
@@ -45,8 +44,7 @@ impl Counter {
     /// If the kernel refuses. Only tracepoints have a list of programs.
     pub fn bpf_programs(&self) -> Result<Vec<u32>, Error> {
         let mut query = Query { room: PROGRAMS, count: 0, ids: [0; PROGRAMS as usize] };
-        let asked =
-            self.pmu_event().fd().and_then(|fd| sys::ioctl_pointer(fd, IOC_QUERY_BPF, &mut query).map_err(Refusal::Os));
+        let asked = self.source().ioctl_pointer(IOC_QUERY_BPF, &mut query);
         asked.map_err(|refusal| self.explain_bpf("ioctl(QUERY_BPF)", refusal))?;
         Ok((0..query.count).zip(query.ids).map(|(_, id)| id).collect())
     }

@@ -11,10 +11,11 @@ use crate::event::Event;
 use crate::kinds::OtherKinds;
 use crate::machine::Machine;
 use crate::open;
-use crate::pmu_event::{PmuEvent, Refusal};
+use crate::pmu_event::PmuEvent;
 use crate::read::NoUserRead;
 use crate::reading::{Delta, Reading};
 use crate::region::Region;
+use crate::source::{Refusal, Source};
 use crate::sys;
 use crate::target::Target;
 
@@ -85,6 +86,11 @@ impl Counter {
         &self.pmu_event
     }
 
+    /// The descriptor of that.
+    pub(crate) fn source(&self) -> &Source {
+        self.pmu_event.source()
+    }
+
     /// Call it after the event was started or stopped.
     pub(crate) fn measure_clock_offsets(&self) {
         if let Some(others) = &self.other_kinds {
@@ -147,7 +153,7 @@ impl Counter {
     }
 
     fn reading(&self) -> Result<Reading, Refusal> {
-        if !self.pmu_event.is_this_process() {
+        if !self.pmu_event.source().is_this_process() {
             return Err(Refusal::Forked);
         }
         self.user_reading().map_or_else(|_| self.kernel_reading(), Ok)
@@ -314,7 +320,7 @@ impl Counter {
     ///
     /// The reason, if it cannot. This is unknown, and so an error, while the counter is stopped or in error state.
     pub fn user_reads(&self) -> Result<(), String> {
-        if !self.pmu_event.is_this_process() {
+        if !self.pmu_event.source().is_this_process() {
             return Err(self.explain(Refusal::Forked).reason().into());
         }
         let pmu_event = self

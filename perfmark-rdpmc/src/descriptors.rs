@@ -33,8 +33,8 @@ macro_rules! lend {
 }
 
 lend! {
-    Counter, |counter| counter.pmu_event().descriptor(), "the event; on several kinds of core, of the first one";
-    Group, |group| group.counters()[0].pmu_event().descriptor(), "the leader";
+    Counter, |counter| counter.source().descriptor(), "the event; on several kinds of core, of the first one";
+    Group, |group| group.counters()[0].source().descriptor(), "the leader";
     TargetCounter, |counter| counter.source().descriptor(), "the event; on several kinds of core, of the first one";
     TargetGroup, |group| group.leader().descriptor(), "the leader";
     Ring, |ring| ring.source().descriptor(), "the sampled event, which is ready to be read when the ring is";

@@ -5,9 +5,10 @@ use crate::counter::Counter;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::open;
-use crate::pmu_event::{GROUP, GROUP_NUMBERS, PmuEvent, Refusal};
+use crate::pmu_event::PmuEvent;
 use crate::read::UserRead;
 use crate::reading::{CoreClock, Delta, Reading};
+use crate::source::{GROUP, GROUP_NUMBERS, Refusal};
 use crate::sys::{
     self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_INHERIT, FLAG_REMOVE_ON_EXEC, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE,
     IOC_FLAG_GROUP, IOC_RESET,
@@ -114,7 +115,7 @@ impl Group {
     ///
     /// As [`read_syscall`](Self::read_syscall).
     pub fn read(&self) -> Result<GroupReading, Error> {
-        let user_reading = if self.counters[0].pmu_event().is_this_process() { self.read_user() } else { None };
+        let user_reading = if self.counters[0].source().is_this_process() { self.read_user() } else { None };
         user_reading.map_or_else(|| self.read_syscall(), Ok)
     }
 
@@ -226,7 +227,7 @@ pub(crate) fn values(numbers: &[u64], ids: &[u64]) -> Option<Vec<u64>> {
 }
 
 fn request(call: &str, counter: &Counter, request: u64, argument: u64) -> Result<(), Error> {
-    let asked = counter.pmu_event().fd().and_then(|fd| sys::ioctl(fd, request, argument).map_err(Refusal::Os));
+    let asked = counter.source().ioctl(request, argument);
     asked.map_err(|refusal| refusal.explain(call, counter.event().to_string()))
 }
 
@@ -239,8 +240,7 @@ impl Drop for Group {
 
 /// Opens a member, and stores its core PMU in `pmu`.
 fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) -> Result<Counter, Error> {
-    let leader_fd =
-        leader.map(|leader| leader.pmu_event().fd().map_err(|refusal| leader.explain(refusal))).transpose()?;
+    let leader_fd = leader.map(|leader| leader.source().fd().map_err(|refusal| leader.explain(refusal))).transpose()?;
     let opened =
         open::open_member(attr, &Target::this_thread(), &Machine::here(), pmu.as_deref(), &mut |raw, target| {
             let mut raw = raw.clone();

@@ -11,9 +11,10 @@ use crate::error::Error;
 use crate::event::Kind;
 use crate::machine::Machine;
 use crate::open;
-use crate::pmu_event::{PmuEvent, Refusal};
+use crate::pmu_event::PmuEvent;
 use crate::reading::{Delta, Reading};
 use crate::region::Region;
+use crate::source::Refusal;
 use crate::sys::{self, FORMAT_GROUP, TYPE_SOFTWARE, TYPE_TRACEPOINT};
 use crate::target::Target;
 
@@ -62,7 +63,7 @@ impl GroupRead {
                     Ok(Reading { resets: own.resets.wrapping_add(resets), ..own })
                 }
                 // The event left the group, because the program closed its descriptor or the leader's.
-                None => Err(pmu_event.give_up()),
+                None => Err(pmu_event.source().give_up()),
             }
         }))
     }
@@ -135,16 +136,16 @@ impl Counter {
     /// Gives the descriptor up: it is never used again. For perfmark's recorder only; not covered by this crate's
     /// stability promise.
     pub fn give_up(&self) {
-        self.pmu_event().give_up();
+        self.source().give_up();
     }
 }
 
 /// Opens an event in the leader's group. `format` is added to the event's read format.
 fn join(attr: &Attr, leader: &Counter, format: u64) -> Result<Counter, Error> {
-    let fd = leader.pmu_event().fd().map_err(|refusal| leader.explain(refusal))?;
+    let fd = leader.source().fd().map_err(|refusal| leader.explain(refusal))?;
     // An event of another software PMU that joins a running group does not count until the next thread switch (seen in
     // linux 6.18). The group is therefore stopped while the event is opened.
-    if !leader.pmu_event().is_identified() {
+    if !leader.source().descriptor().is_identified() {
         return Err(no_ids(attr));
     }
     leader.disable()?;
@@ -159,7 +160,7 @@ fn join(attr: &Attr, leader: &Counter, format: u64) -> Result<Counter, Error> {
     }
     let opened = opened?;
     let pmu_event = PmuEvent::new(opened.fd, attr.maps(&opened.encoding));
-    if !pmu_event.is_identified() {
+    if !pmu_event.source().descriptor().is_identified() {
         return Err(no_ids(attr));
     }
     Ok(Counter::from_pmu_event(if format == 0 { pmu_event } else { pmu_event.reading_group() }, attr.clone()))

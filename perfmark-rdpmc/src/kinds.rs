@@ -8,9 +8,10 @@
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
-use crate::pmu_event::{PmuEvent, Refusal};
+use crate::pmu_event::PmuEvent;
 use crate::read::{self, NoUserRead};
 use crate::reading::{CoreClock, Reading};
+use crate::source::Refusal;
 use crate::sys;
 
 /// The event on the kinds of core after the first.

@@ -136,23 +136,8 @@
 //!
 //! Module [`sample`] takes samples of any of these events: where the program was, how it got there, which address it
 //! accessed. The kernel writes them to a ring in memory, which any thread of the process reads without a system call.
-//! The ring also has other records, for example when the thread left its CPU and when it came back:
-//!
-//! ```
-//! use perfmark_rdpmc::sample::{Body, Content, Sampler};
-//! use perfmark_rdpmc::{Attr, Software};
-//!
-//! if let Ok(ring) = Sampler::new(Attr::new(Software::TaskClock)).content(Content::IP | Content::TIME).open() {
-//!     std::hint::black_box((0..1_000_000_u64).filter(|n| n.is_power_of_two()).count());
-//!     let mut reader = ring.reader()?;
-//!     while let Some(record) = reader.read() {
-//!         if let Body::Sample(sample) = record.body {
-//!             println!("at {:?} ns: {:x?}", record.origin.time, sample.ip);
-//!         }
-//!     }
-//! }
-//! # Ok::<(), perfmark_rdpmc::Error>(())
-//! ```
+//! The ring also has other records, for example when the thread left its CPU and when it came back. The module's
+//! documentation has examples of samples and of context switches.
 //!
 //! # Signals, and starting and stopping
 //!
@@ -266,8 +251,8 @@ mod open;
 mod read;
 mod reading;
 mod region;
-mod pmu_event;
 mod source;
+mod pmu_event;
 mod kinds;
 mod counter;
 mod group;

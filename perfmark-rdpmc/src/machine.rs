@@ -222,13 +222,18 @@ fn present<T>(path: &Path, read: io::Result<T>) -> Result<Option<T>, Unreadable>
 }
 
 #[cfg(test)]
+#[path = "../tests/files/mod.rs"]
+mod files;
+#[cfg(test)]
+pub(crate) use files::Files;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_arm64_kernel_has_a_separate_hypervisor_only_without_vhe() {
-        let root = std::env::temp_dir().join(format!("perfmark-hypervisor-{}", std::process::id()));
-        fs::create_dir_all(root.join("proc")).expect("writable");
+        let files = Files::new("hypervisor");
         let (old, new) = ("Features\t: fp asimd crc32\n", "Features\t: fp asimd crc32 atomics fphp\n");
         let both = format!("{old}{new}");
         for (cpuinfo, cmdline, separate) in [
@@ -240,11 +245,10 @@ mod tests {
             (both.as_str(), "quiet", true),
             ("", "quiet", true),
         ] {
-            fs::write(root.join("proc/cpuinfo"), cpuinfo).expect("writable");
-            fs::write(root.join("proc/cmdline"), cmdline).expect("writable");
-            let machine = Machine::at(&root);
+            files.write("proc/cpuinfo", cpuinfo);
+            files.write("proc/cmdline", cmdline);
+            let machine = Machine::at(&files.0);
             assert_eq!(machine.has_a_separate_hypervisor(), separate, "{cpuinfo} {cmdline}");
         }
-        fs::remove_dir_all(root).expect("writable");
     }
 }

@@ -6,11 +6,12 @@ use std::marker::PhantomData;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::arch::{Native, Processor as _};
-use crate::error::{Error, errno_text};
+use crate::error::errno_text;
 use crate::read::{self, NoUserRead, UserRead};
 use crate::reading::{CoreClock, Reading};
 use crate::region::{PageMemory, Region};
-use crate::sys::{self, Descriptor, IOC_SET_OUTPUT, Mapping, ReadFormat};
+use crate::source::{GROUP_NUMBERS, Refusal, Source};
+use crate::sys::{self, Descriptor, Mapping, ReadFormat};
 
 /// An event opened on one PMU, for the thread that opened it.
 #[derive(Debug)]
@@ -18,17 +19,13 @@ pub(crate) struct PmuEvent {
     /// First, so that a pointer to the struct points to it.
     memory: PageMemory<Native>,
     page: Result<Mapping, String>,
-    fd: Descriptor,
-    /// Whether the descriptor was given up, because its number may belong to another file. This is permanent.
-    is_given_up: Cell<bool>,
+    source: Source,
     /// The enabled and running time of the last read(2). Neither ever decreases.
     times: Cell<(u64, u64)>,
     /// Whether other code has stopped the event, if it is to be noticed.
     stop: Option<Stop>,
     /// Whether read(2) returns the values of its entire group.
     reads_group: bool,
-    /// The generation of the process that opened it.
-    generation: u32,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -52,62 +49,6 @@ const UNNOTICED: u64 = 2_000;
 /// advances each microsecond, or more often, unless it has no counter of the processor's.
 const STANDING: usize = 64;
 
-/// The most events in a group.
-pub(crate) const GROUP: usize = 64;
-/// The most numbers that `read(2)` returns for a group.
-pub(crate) const GROUP_NUMBERS: usize = 3 + 2 * GROUP;
-
-/// Why the kernel returns no reading.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Os(i32),
-    /// The end of the file: a pinned event that does not fit the PMU.
-    EndOfFile,
-    /// The program closed the descriptor, and its number may belong to another file.
-    Closed,
-    /// The descriptor could not be marked as this crate's, and so is not read. Holds the errno.
-    Unmarked(i32),
-    /// This process was forked from the one that opened it.
-    Forked,
-    /// Other code has stopped it, which is [noticed](PmuEvent::notice_stops).
-    Stopped,
-}
-
-impl Refusal {
-    /// The error for `call` on `event`.
-    pub(crate) fn explain(self, call: &str, event: String) -> Error {
-        match self {
-            Self::Os(errno) => {
-                Error::os(errno, call, event, "the kernel opened the event, but refuses this call on it")
-            }
-            Self::EndOfFile => Error::refused(
-                event,
-                "the event is in error state: it was pinned and did not fit the PMU; close another event that uses a \
-                 hardware counter, then enable this one again",
-            ),
-            Self::Closed => Error::refused(
-                event,
-                "its descriptor was closed by other code in this process, and its number may belong to another file; \
-                 open it again",
-            ),
-            Self::Unmarked(errno) => Error::os(
-                errno,
-                "fcntl(F_SETFL)",
-                event,
-                "its descriptor is not read, as it cannot be distinguished from another file's; allow fcntl",
-            ),
-            Self::Forked => Error::refused(
-                event,
-                "it belongs to the parent: this process was forked from the one that opened it; open it again",
-            ),
-            Self::Stopped => Error::refused(
-                event,
-                "other code in this process has stopped it, as prctl(PR_TASK_PERF_EVENTS_DISABLE) does; start it again",
-            ),
-        }
-    }
-}
-
 impl PmuEvent {
     /// Takes ownership of the descriptor, and maps its page unless `maps` is an error.
     pub(crate) fn new(fd: Descriptor, maps: Result<(), &str>) -> Self {
@@ -122,13 +63,11 @@ impl PmuEvent {
         let memory = PageMemory::new(&Native, page.as_ref().ok().map(Mapping::page));
         Self {
             page,
-            fd,
+            source: Source::of_counter(fd),
             memory,
-            is_given_up: Cell::new(false),
             times: Cell::new((0, 0)),
             stop: None,
             reads_group: false,
-            generation: sys::generation(),
             this_thread: PhantomData,
         }
     }
@@ -147,50 +86,10 @@ impl PmuEvent {
         self.page().ok().map(|mapping| mapping.page().lock.load(Relaxed))
     }
 
-    /// Whether this is the process that opened it. In a forked child the page may not be mapped yet.
+    /// The descriptor.
     #[inline]
-    pub(crate) fn is_this_process(&self) -> bool {
-        self.generation == sys::generation()
-    }
-
-    /// The descriptor, for a request that immediately follows: its number is the event's at this moment.
-    pub(crate) fn fd(&self) -> Result<&Descriptor, Refusal> {
-        let fd = self.usable_fd()?;
-        if fd.is_ours() { Ok(fd) } else { Err(self.give_up()) }
-    }
-
-    /// The descriptor, whether or not its number still is the event's.
-    #[cfg(all(unix, not(perfmark_scripted)))]
-    pub(crate) fn descriptor(&self) -> &Descriptor {
-        &self.fd
-    }
-
-    /// Sends its records to the ring of another event, or to none.
-    pub(crate) fn set_output(&self, ring: Option<&Descriptor>) -> Result<(), Refusal> {
-        sys::ioctl_descriptor(self.fd()?, IOC_SET_OUTPUT, ring).map_err(Refusal::Os)
-    }
-
-    /// The descriptor, if it is this process's and was not given up. Its number may belong to another file all the
-    /// same.
-    #[inline]
-    fn usable_fd(&self) -> Result<&Descriptor, Refusal> {
-        if !self.is_this_process() {
-            Err(Refusal::Forked)
-        } else if self.is_given_up.get() {
-            Err(Refusal::Closed)
-        } else {
-            Ok(&self.fd)
-        }
-    }
-
-    /// Never uses the descriptor again.
-    #[cold]
-    pub(crate) fn give_up(&self) -> Refusal {
-        if let Some(errno) = self.fd.why_unmarked() {
-            return Refusal::Unmarked(errno);
-        }
-        self.is_given_up.set(true);
-        Refusal::Closed
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
     }
 
     #[inline]
@@ -206,7 +105,7 @@ impl PmuEvent {
     /// Whether a value that was read with this id belongs to this event.
     #[inline]
     pub(crate) fn has_id(&self, id: u64) -> bool {
-        self.fd.has_id(id)
+        self.source.descriptor().has_id(id)
     }
 
     /// A reading of this event.
@@ -252,7 +151,7 @@ impl PmuEvent {
 
     #[inline]
     fn kernel_read_at(&self, now: Option<u64>) -> Result<Reading, Refusal> {
-        let fd = self.usable_fd()?;
+        let fd = self.source.usable_fd()?;
         if self.reads_group {
             return self.group_read(&mut [0; GROUP_NUMBERS], now);
         }
@@ -262,7 +161,7 @@ impl PmuEvent {
                 self.notice_stop(before.0, enabled, now)?;
                 Ok(self.reading(value, enabled, running))
             }
-            Ok(Some(_)) => Err(self.give_up()),
+            Ok(Some(_)) => Err(self.source.give_up()),
             Ok(None) => Err(Refusal::EndOfFile),
             Err(errno) => Err(self.refused(errno)),
         }
@@ -278,7 +177,7 @@ impl PmuEvent {
         now: Option<u64>,
     ) -> Result<Reading, Refusal> {
         let before = self.times.get();
-        let count = match sys::read_numbers(self.usable_fd()?, numbers) {
+        let count = match sys::read_numbers(self.source.usable_fd()?, numbers) {
             Ok(0) => return Err(Refusal::EndOfFile),
             Ok(count) => count,
             Err(errno) => return Err(self.refused(errno)),
@@ -290,7 +189,7 @@ impl PmuEvent {
                 self.notice_stop(before.0, enabled, now)?;
                 Ok(self.reading(value, enabled, running))
             }
-            _ => Err(self.give_up()),
+            _ => Err(self.source.give_up()),
         }
     }
 
@@ -343,7 +242,7 @@ impl PmuEvent {
 
     /// The enabled time now.
     fn enabled(&self) -> Option<u64> {
-        let fd = self.usable_fd().ok()?;
+        let fd = self.source.usable_fd().ok()?;
         if self.reads_group {
             let mut numbers = [0; GROUP_NUMBERS];
             return sys::read_numbers(fd, &mut numbers).ok().map(|_| numbers[1]);
@@ -358,14 +257,14 @@ impl PmuEvent {
     #[inline]
     fn is_own(&self, id: u64, before: (u64, u64), (enabled, running): (u64, u64)) -> bool {
         self.times.set((enabled, running));
-        self.fd.has_id(id) && running <= enabled && before.0 <= enabled && before.1 <= running
+        self.source.descriptor().has_id(id) && running <= enabled && before.0 <= enabled && before.1 <= running
     }
 
     #[cold]
     fn refused(&self, errno: i32) -> Refusal {
         match errno {
             // ENOSPC: an event with a longer read format than this crate's.
-            libc::EBADF | libc::ENOSPC => self.give_up(),
+            libc::EBADF | libc::ENOSPC => self.source.give_up(),
             errno => Refusal::Os(errno),
         }
     }
@@ -373,11 +272,6 @@ impl PmuEvent {
     /// Makes it an event whose descriptor returns the numbers of its entire group.
     pub(crate) fn reading_group(self) -> Self {
         Self { reads_group: true, ..self }
-    }
-
-    /// Whether its id is known, so that its value can be found among a group's.
-    pub(crate) fn is_identified(&self) -> bool {
-        self.fd.is_identified()
     }
 
     /// Reads in user space.

@@ -1,17 +1,14 @@
 //! Counters of other threads, of entire CPUs and of cgroups.
 
-use std::ffi::CStr;
-
 use crate::attr::Attr;
 use crate::control;
 use crate::error::Error;
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::open;
-use crate::pmu_event::Refusal;
 use crate::reading::{CoreClock, Reading};
 use crate::sample::{self, Ring};
-use crate::source::{Count, Source};
+use crate::source::{Count, Refusal, Source};
 use crate::sys::{self, IOC_DISABLE, IOC_ENABLE};
 use crate::target::Target;
 
@@ -93,7 +90,7 @@ impl TargetCounter {
     ///
     /// If the kernel refuses.
     pub fn enable(&self) -> Result<(), Error> {
-        self.each("ioctl(ENABLE)", IOC_ENABLE)
+        control::request(&mut self.sources.iter(), &self.attr, "ioctl(ENABLE)", IOC_ENABLE)
     }
 
     /// Stops the counter. Its value and times do not change while it is stopped.
@@ -102,7 +99,7 @@ impl TargetCounter {
     ///
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
-        self.each("ioctl(DISABLE)", IOC_DISABLE)
+        control::request(&mut self.sources.iter(), &self.attr, "ioctl(DISABLE)", IOC_DISABLE)
     }
 
     /// Counts only what passes a filter, as [`Counter::set_filter`](crate::Counter::set_filter).
@@ -111,8 +108,7 @@ impl TargetCounter {
     ///
     /// As [`enable`](Self::enable), and if the event does not have the filter's fields.
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
-        let set = |filter: &CStr| self.sources.iter().try_for_each(|source| source.set_filter(filter));
-        control::set_filter(filter, &self.event().to_string(), set)
+        control::set_filter(&mut self.sources.iter(), &self.attr, filter)
     }
 
     /// Sends the counter's samples to a ring, as
@@ -122,7 +118,7 @@ impl TargetCounter {
     ///
     /// As for a [`Counter`](crate::Counter::set_output).
     pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {
-        sample::set_output(&self.attr, to, |ring| self.sources.iter().try_for_each(|source| source.set_output(ring)))
+        sample::set_output(&mut self.sources.iter(), &self.attr, to)
     }
 
     /// The kernel's id of the event; on several kinds of core, of the one whose name sorts first.
@@ -137,11 +133,6 @@ impl TargetCounter {
     #[cfg(all(unix, not(perfmark_scripted)))]
     pub(crate) fn source(&self) -> &Source {
         &self.sources[0]
-    }
-
-    fn each(&self, call: &str, request: u64) -> Result<(), Error> {
-        let requested = self.sources.iter().try_for_each(|source| source.ioctl(request, 0));
-        requested.map_err(|refusal| self.explain(call, refusal))
     }
 
     fn explain(&self, call: &str, refusal: Refusal) -> Error {

@@ -5,8 +5,7 @@ use crate::error::Error;
 use crate::group::{self, GroupReading};
 use crate::machine::Machine;
 use crate::open;
-use crate::pmu_event::Refusal;
-use crate::source::{NUMBERS, Source};
+use crate::source::{NUMBERS, Refusal, Source};
 use crate::sys::{self, FLAG_DISABLED, FORMAT_GROUP, IOC_DISABLE, IOC_ENABLE, IOC_FLAG_GROUP};
 use crate::target::Target;
 

@@ -19,6 +19,7 @@ use support::Case;
 
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
+mod memory;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
@@ -109,8 +110,8 @@ fn page_faults() {
     const PAGES: usize = 100;
     let counters = ["page-faults", "minor-faults", "major-faults"].map(|name| open(&attr(name)));
     // The code itself may not be mapped yet.
-    process::Memory::new(1).touch();
-    let memory = process::Memory::new(PAGES);
+    memory::faults(1);
+    let memory = memory::Memory::new(PAGES);
     let read = || counters.each_ref().map(|counter| counter.read().expect("readable").value);
     let before = read();
     memory.touch();
@@ -181,19 +182,19 @@ fn modes() {
     const PAGES: usize = 100;
     let counters = ["page-faults:u", "page-faults:k", "page-faults:uk"].map(|text| open(&attr(text)));
     let zeros = std::fs::File::open("/dev/zero").expect("there");
-    let counted = |work: &dyn Fn(&process::Memory)| {
+    let counted = |work: &dyn Fn(&memory::Memory)| {
         // The code itself may not be mapped yet.
-        work(&process::Memory::new(PAGES));
-        let memory = process::Memory::new(PAGES);
+        work(&memory::Memory::new(PAGES));
+        let memory = memory::Memory::new(PAGES);
         let read = || counters.each_ref().map(|counter| counter.read().expect("readable").value);
         let before = read();
         work(&memory);
         let after = read();
         [0, 1, 2].map(|i| after[i] - before[i])
     };
-    assert_eq!(counted(&process::Memory::touch), [PAGES as u64, 0, PAGES as u64]);
+    assert_eq!(counted(&memory::Memory::touch), [PAGES as u64, 0, PAGES as u64]);
     let in_kernel = counted(&|memory| {
-        let (start, length) = (memory.address(), PAGES * process::page_size());
+        let (start, length) = (memory.address(), PAGES * memory::page_size());
         // SAFETY: memory of that length.
         let read = unsafe { libc::read(zeros.as_raw_fd(), ptr::with_exposed_provenance_mut(start), length) };
         assert_eq!(usize::try_from(read), Ok(length));

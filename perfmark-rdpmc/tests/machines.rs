@@ -7,9 +7,12 @@
 //! is Zen 2, `big-little` has Cortex-A53 and Cortex-A73. `armv8.8-threshold` is not a real machine: it has the events
 //! of Neoverse N2, and thresholds.
 
+mod files;
+
 use std::fs;
 
-use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, Machine};
+use files::Files;
+use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, ListedPmu, Machine};
 
 /// The directories, and the `type`s of their core PMUs if there are several.
 const MACHINES: [(&str, &[u64]); 5] = [
@@ -42,16 +45,16 @@ fn numbers(machine: &Machine, event: &str) -> Vec<(u32, u64, u64)> {
 }
 
 fn lists(machine: &Machine, pmu: &str) -> Vec<String> {
-    let prefix = format!("{pmu}/");
-    let all = machine.events().into_iter().map(|event| event.to_string());
-    all.filter_map(|event| Some(event.strip_prefix(&prefix)?.strip_suffix('/')?.to_owned())).collect()
+    let listed = machine.list_pmus().expect("copies of files").into_iter().find(|listed| listed.name == pmu);
+    listed.expect("there").events.into_iter().map(|event| event.name).collect()
 }
 
 #[test]
 fn every_machines_events_are_listed_and_encoded_as_documented() {
     for (name, _) in MACHINES {
         let machine = machine(name);
-        let line = |event: &Event| {
+        let line = |event: String| {
+            let event: Event = event.parse().unwrap_or_else(|error| panic!("{error}"));
             let [encoding] = &event.resolve(&machine).unwrap_or_else(|error| panic!("{error}"))[..] else {
                 panic!("{event} names its PMU")
             };
@@ -63,7 +66,11 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
                 encoding.unit.clone(),
             )
         };
-        let listed: Vec<_> = machine.events().iter().map(line).collect();
+        let pmus = machine.list_pmus().expect("copies of files");
+        let names = |pmu: &ListedPmu| -> Vec<String> {
+            pmu.events.iter().map(|event| format!("{}/{}/", pmu.name, event.name)).collect()
+        };
+        let listed: Vec<_> = pmus.iter().flat_map(names).map(line).collect();
         let path = format!("{}/tests/fixtures/{name}/events", env!("CARGO_MANIFEST_DIR"));
         let documented = fs::read_to_string(path).expect("there");
         let documented: Vec<_> = documented
@@ -306,16 +313,13 @@ fn a_value_that_is_too_large_is_refused_with_the_fields_width() {
 /// The memory controllers of a server, for example.
 #[test]
 fn an_event_of_several_pmus_outside_the_cores_requires_the_pmu() {
-    let root = std::env::temp_dir().join(format!("perfmark-machines-{}", std::process::id()));
+    let files = Files::new("machines");
     for number in 0..3 {
-        let pmu = root.join(format!("sys/bus/event_source/devices/uncore_imc_{number}"));
-        for (file, text) in [("type", (20 + number).to_string()), ("events/all_reads", "event=0x4".into())] {
-            fs::create_dir_all(pmu.join(file).parent().expect("a directory")).expect("writable");
-            fs::write(pmu.join(file), text).expect("writable");
-        }
-        fs::create_dir_all(pmu.join("format")).expect("writable");
-        fs::write(pmu.join("format/event"), "config:0-7").expect("writable");
-        let machine = Machine::at(&root);
+        let pmu = format!("sys/bus/event_source/devices/uncore_imc_{number}");
+        files.write(format!("{pmu}/type"), &(20 + number).to_string());
+        files.write(format!("{pmu}/events/all_reads"), "event=0x4");
+        files.write(format!("{pmu}/format/event"), "config:0-7");
+        let machine = Machine::at(&files.0);
         if number == 0 {
             assert_eq!(numbers(&machine, "all-reads"), [(20, 4, 0)], "the only one");
         } else {
@@ -325,7 +329,6 @@ fn an_event_of_several_pmus_outside_the_cores_requires_the_pmu() {
             assert_eq!(numbers(&machine, "uncore_imc_1/all_reads/"), [(21, 4, 0)]);
         }
     }
-    fs::remove_dir_all(root).expect("writable");
 }
 
 #[test]

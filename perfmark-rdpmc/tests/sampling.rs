@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 mod child;
+mod memory;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 mod support;
@@ -28,7 +29,7 @@ mod switches;
 
 use child::passes;
 use perfmark_rdpmc::sample::{Ring, Sampler};
-use support::trial;
+use support::{named, trial};
 
 fn main() {
     if scenarios::run() {
@@ -42,66 +43,38 @@ fn main() {
     support::run(
         vec![
             trial("a_clock_is_sampled_by_a_user_without_permissions", || passes("a millisecond")),
-            trial("the_times_of_samples_are_between_the_ticks_around_them", || {
-                clock::the_times_of_samples_are_between_the_ticks_around_them();
-            }),
-            trial("the_times_of_samples_are_of_the_clock_that_was_chosen", || {
-                clock::the_times_of_samples_are_of_the_clock_that_was_chosen();
-            }),
-            trial("call_chains_leave_out_what_is_excluded", faults::call_chains_leave_out_what_is_excluded),
+            named(clock::the_times_of_samples_are_between_the_ticks_around_them),
+            named(clock::the_times_of_samples_are_of_the_clock_that_was_chosen),
+            named(faults::call_chains_leave_out_what_is_excluded),
             trial("lost_records_are_counted_exactly", || passes("lost records")),
             trial("every_page_fault_has_its_exact_address", faults::every_fault_has_its_exact_address),
-            trial("records_that_wrap_are_whole", faults::records_that_wrap_are_whole),
-            trial("the_newest_records_of_an_overwritten_ring_are_read_first", || {
-                faults::the_newest_records_of_an_overwritten_ring_are_read_first();
-            }),
-            trial("a_reader_of_an_overwritten_ring_keeps_its_pause", || {
-                faults::a_reader_of_an_overwritten_ring_keeps_its_pause();
-            }),
-            trial("a_reader_that_was_refused_pauses_nothing", faults::a_reader_that_was_refused_pauses_nothing),
+            named(faults::records_that_wrap_are_whole),
+            named(faults::the_newest_records_of_an_overwritten_ring_are_read_first),
+            named(faults::a_reader_of_an_overwritten_ring_keeps_its_pause),
+            named(faults::a_reader_that_was_refused_pauses_nothing),
             trial("samples_contain_what_was_requested", || passes("contents")),
-            trial("members_of_a_group_that_sample_write_to_the_ring", || {
-                faults::members_of_a_group_that_sample_write_to_the_ring();
-            }),
-            trial("flags_of_a_field_are_as_those_of_methods", faults::flags_of_a_field_are_as_those_of_methods),
-            trial("two_events_share_a_ring", faults::two_events_share_a_ring),
-            trial("a_refused_period_leaves_the_event_running", faults::a_refused_period_leaves_the_event_running),
-            trial("the_counts_in_samples_contain_what_was_chosen", || {
-                faults::the_counts_in_samples_contain_what_was_chosen();
-            }),
-            trial("the_samples_of_counters_go_to_a_ring", faults::the_samples_of_counters_go_to_a_ring),
-            trial("a_ring_is_ready_after_as_many_samples_as_requested", || {
-                faults::a_ring_is_ready_after_as_many_samples_as_requested();
-            }),
-            trial("an_event_loop_waits_for_a_rings_descriptor", || {
-                faults::an_event_loop_waits_for_a_rings_descriptor();
-            }),
-            trial("requests_change_what_is_sampled", faults::requests_change_what_is_sampled),
-            trial("a_sampled_breakpoint_can_be_moved_to_another_variable", || {
-                faults::a_sampled_breakpoint_can_be_moved_to_another_variable();
-            }),
-            trial("the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu", || {
-                switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu();
-            }),
-            trial("a_wait_is_blocked_time", switches::a_wait_is_blocked_time),
-            trial("another_thread_is_sampled_and_its_records_outlive_it", || {
-                switches::another_thread_is_sampled_and_its_records_outlive_it();
-            }),
+            named(faults::members_of_a_group_that_sample_write_to_the_ring),
+            named(faults::flags_of_a_field_are_as_those_of_methods),
+            named(faults::two_events_share_a_ring),
+            named(faults::a_refused_period_leaves_the_event_running),
+            named(faults::the_counts_in_samples_contain_what_was_chosen),
+            named(faults::the_samples_of_counters_go_to_a_ring),
+            named(faults::a_ring_is_ready_after_as_many_samples_as_requested),
+            named(faults::an_event_loop_waits_for_a_rings_descriptor),
+            named(faults::requests_change_what_is_sampled),
+            named(faults::a_sampled_breakpoint_can_be_moved_to_another_variable),
+            named(switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu),
+            named(switches::a_wait_is_blocked_time),
+            named(switches::another_thread_is_sampled_and_its_records_outlive_it),
             trial("mappings_names_and_threads_are_recorded", records::mappings_names_and_threads),
             trial("a_forked_child_has_no_ring", || passes("fork")),
             trial("rings_come_and_go_while_others_fork", || passes("fork beside openings")),
             trial("a_signal_is_sent_to_the_sampled_thread", || passes("signal")),
             trial("a_sigtrap_is_sent_for_every_sample", || passes("sigtrap")),
-            trial("what_is_refused_is_named_with_its_remedy", limits::what_is_refused_is_named_with_its_remedy),
-            trial("requests_that_are_refused_later_name_the_cause", || {
-                limits::requests_that_are_refused_later_name_the_cause();
-            }),
-            trial("counters_that_sample_are_refused_with_the_same_reasons", || {
-                limits::counters_that_sample_are_refused_with_the_same_reasons();
-            }),
-            trial("a_group_that_linux_refuses_is_refused_with_the_reason", || {
-                limits::a_group_that_linux_refuses_is_refused_with_the_reason();
-            }),
+            named(limits::what_is_refused_is_named_with_its_remedy),
+            named(limits::requests_that_are_refused_later_name_the_cause),
+            named(limits::counters_that_sample_are_refused_with_the_same_reasons),
+            named(limits::a_group_that_linux_refuses_is_refused_with_the_reason),
             trial("what_requires_permission_is_named", || passes("permissions")),
             trial("users_without_permissions_may_request_all_the_rest", || passes("without permissions")),
             trial("spent_locked_memory_is_reported_with_the_number_of_rings_that_fit", || passes("locked memory")),

@@ -3,45 +3,25 @@
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
+mod files;
 
 use std::fs;
-use std::path::PathBuf;
 
+use files::Files;
 use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::support::{Finding, LoopCheck, Status};
 use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, OffCpu, Software, Support, support};
 
-/// A machine's files in a temporary directory, removed on drop.
-struct Files(PathBuf);
-
-impl Files {
-    fn new(name: &str, files: &[(&str, &str)]) -> Self {
-        let root = std::env::temp_dir().join(format!("perfmark-support-{}-{name}", std::process::id()));
-        for (path, text) in files {
-            let file = root.join(path);
-            fs::create_dir_all(file.parent().expect("below the root")).expect("writable");
-            fs::write(file, text).expect("writable");
-        }
-        Self(root)
+fn described(name: &str, texts: &[(&str, &str)]) -> Support {
+    let files = Files::new(&format!("support-{name}"));
+    for (path, text) in texts {
+        files.write(path, text);
     }
-
-    fn support(&self) -> Support {
-        let mut support = Support::of(&Machine::at(&self.0));
-        // The files are Linux's, whatever this build's target is.
-        support.target = true;
-        every_obstacle_has_its_remedy(&support);
-        support
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn described(name: &str, files: &[(&str, &str)]) -> Support {
-    Files::new(name, files).support()
+    let mut support = Support::of(&Machine::at(&files.0));
+    // The files are Linux's, whatever this build's target is.
+    support.target = true;
+    every_obstacle_has_its_remedy(&support);
+    support
 }
 
 fn finding(support: &Support, subject: &str) -> Finding {

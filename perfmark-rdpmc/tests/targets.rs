@@ -15,6 +15,7 @@ use support::Case;
 
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
+mod memory;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
@@ -117,10 +118,7 @@ fn work() {
     for order in io::stdin().lines() {
         let pages = order.expect("a line").parse().expect("a number");
         let _ = perfmark_rdpmc::known_loop(LOOP);
-        // No mapping is empty.
-        if pages > 0 {
-            process::Memory::new(pages).touch();
-        }
+        memory::faults(pages);
         println!("done");
     }
 }
@@ -162,7 +160,7 @@ fn ended_thread() {
         // SAFETY: takes nothing.
         started.send(unsafe { libc::gettid() }).expect("received");
         ready.recv().expect("sent");
-        process::Memory::new(usize::try_from(PAGES).expect("few")).touch();
+        memory::faults(usize::try_from(PAGES).expect("few"));
     });
     let tid = u32::try_from(tid.recv().expect("sent")).expect("small");
     let counter = open(&page_faults(), &Target::thread(tid));
@@ -205,11 +203,18 @@ fn exec() {
         let mut process = waits.spawn().expect("starts");
         let attr = page_faults().disabled(true).enable_on_exec(on_exec);
         let counter = open(&attr, &Target::thread(process.id()));
+        let group = TargetGroup::open(&[attr.clone(), attr], &Target::thread(process.id()));
+        let group = group.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(counter.read().map(|reading| reading.value), Ok(0));
         process.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
         assert!(process.wait().expect("waited for").success());
         let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value;
         assert_eq!(faults > 0, on_exec, "{faults} faults after the exec");
+        assert_eq!(
+            group.read().map(|reading| reading.values),
+            Ok(vec![faults; 2]),
+            "all members start with the leader"
+        );
     }
 }
 
@@ -224,7 +229,7 @@ fn on_cpu() {
             // SAFETY: takes nothing.
             let tid = u32::try_from(unsafe { libc::gettid() }).expect("small");
             for counter in [own(Target::this_thread()), own(Target::thread(tid))] {
-                let memory = process::Memory::new(usize::try_from(PAGES).expect("few"));
+                let memory = memory::Memory::new(usize::try_from(PAGES).expect("few"));
                 let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
                 memory.touch();
                 let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value - before.value;
@@ -281,7 +286,7 @@ fn entire_cpu() {
     let clock = open(&Attr::new(Software::CpuClock), &Target::cpu(u32::try_from(cpu).expect("small")));
     thread::spawn(move || {
         process::move_to(cpu);
-        let counted = count(&faults, || process::Memory::new(usize::try_from(PAGES).expect("few")).touch());
+        let counted = count(&faults, || memory::faults(usize::try_from(PAGES).expect("few")));
         assert!(counted >= PAGES, "{counted}");
         let nanoseconds = count(&clock, || _ = perfmark_rdpmc::known_loop(LOOP));
         println!("{counted} faults; {nanoseconds} ns of CPU {cpu}");
@@ -341,7 +346,7 @@ fn cgroup() {
     fs::write(cgroup.0.join("cgroup.procs"), worker.process.id().to_string()).expect("root may");
     let sum = || -> u64 { counters.iter().map(|counter| counter.read().expect("readable").value).sum() };
     let before = sum();
-    process::Memory::new(usize::try_from(PAGES).expect("few")).touch();
+    memory::faults(usize::try_from(PAGES).expect("few"));
     let outside = sum() - before;
     worker.touch(PAGES);
     let inside = sum() - before;

@@ -1,16 +1,15 @@
 //! A marked global allocator is counted without deadlock or recursion. perfmark's own allocations are not calls of it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::future;
 use std::hint::black_box;
-use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
-
-use perfmark::{Filter, perfmark};
 
 mod alone;
+mod executor;
+
+use executor::{run, yield_now};
+use perfmark::{Filter, perfmark};
 
 struct Marked;
 
@@ -38,12 +37,7 @@ static ALLOCATOR: Marked = Marked;
 /// Is suspended once. Its events do not fit into the future, so perfmark allocates memory for their cost so far.
 #[perfmark(time, page_faults, minor_faults, major_faults, task_clock, cpu_clock, context_switches, cpu_migrations)]
 async fn suspended() {
-    let mut polls = 0;
-    future::poll_fn(move |_| {
-        polls += 1;
-        if polls == 2 { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    yield_now().await;
 }
 
 fn calls_of_alloc() -> u64 {
@@ -58,16 +52,11 @@ fn perfmarks_own_calls_of_a_thinned_allocator_are_not_counted() {
         return;
     }
     perfmark::set_filter(&Filter::default().every("*::alloc", 1 << 20)).expect("slots for settings");
-    let mut context = Context::from_waker(Waker::noop());
-    let mut suspend = || {
-        let mut call = pin!(suspended());
-        while call.as_mut().poll(&mut context).is_pending() {}
-    };
-    suspend();
+    run(suspended());
     // From here on, calls of the allocator are skipped.
     (0..4_096_usize).for_each(|n| _ = black_box(vec![0_u8; n + 1]));
     let (before, really_before) = (calls_of_alloc(), CALLS.load(Relaxed));
-    (0..CALLS_SUSPENDED).for_each(|_| suspend());
+    (0..CALLS_SUSPENDED).for_each(|_| run(suspended()));
     let really = CALLS.load(Relaxed) - really_before;
     let counted = calls_of_alloc() - before;
     println!("{counted} of {really} calls counted");

@@ -4,16 +4,15 @@
 //! errors, which one run in a million exceeds.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
-#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "it is other tests', too")]
-mod process;
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 mod alone;
 
 use std::thread;
 
 use alone::passed_in_own_process;
+use memory::faults;
 use perfmark::{Budget, Filter, Mark, Snapshot, Values, budget, perfmark, set_budget, set_filter, snapshot};
-use process::Memory;
 
 /// Puts a budget in force until it is dropped.
 struct Within;
@@ -37,13 +36,6 @@ fn set(percent: f64) {
 
 /// So little that only few calls of any mark are measured.
 const TINY: f64 = 1e-6;
-
-/// Causes one fault in each of that many new pages.
-fn faults(pages: usize) {
-    if pages > 0 {
-        Memory::new(pages).touch();
-    }
-}
 
 fn mark(snapshot: &Snapshot, name: &str) -> Mark {
     snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known").clone()

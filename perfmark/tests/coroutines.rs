@@ -5,14 +5,14 @@
 mod alone;
 mod executor;
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::mpsc::channel;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::thread;
 
 use alone::passed_in_own_process;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
-use executor::run;
+use executor::{once, run};
 use perfmark::{Mark, perfmark, snapshot};
 
 /// A coroutine that any thread may resume. It suspends itself by [`Pause::here`].
@@ -167,28 +167,6 @@ fn a_call_inside_one_that_ended_on_another_thread_ends_as_the_last_one() {
         inner.resume_to_end();
         assert_counts("both", 2, 1);
     });
-}
-
-#[cfg(feature = "sampling")]
-#[test]
-fn a_skipped_poll_may_end_on_another_thread_while_it_is_sampled() {
-    #[perfmark(time, every = 1_000_000)]
-    async fn skipped_poll(pause: Pause<'_>) {
-        std::future::ready(()).await;
-        pause.here();
-    }
-    if passed_in_own_process() {
-        return;
-    }
-    let sampling = match perfmark::Sampling::new().start() {
-        Ok(sampling) => sampling,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    Work::paused(|pause| run(skipped_poll(pause))).resume_to_end_elsewhere();
-    on_another_thread(|| Work::paused(|pause| run(skipped_poll(pause)))).resume_to_end();
-    drop(sampling);
-    let mark = find_mark("skipped_poll");
-    assert_eq!((mark.calls, mark.in_flight), (2, 0));
 }
 
 #[cfg(feature = "sampling")]
@@ -406,9 +384,8 @@ fn a_poll_may_end_on_another_thread() {
     }
     fn poll_twice(pause: Pause<'_>) {
         let mut call = pin!(polled_twice(pause));
-        let poll = |call: Pin<&mut _>| Future::poll(call, &mut Context::from_waker(Waker::noop()));
-        assert!(poll(call.as_mut()).is_pending());
-        assert!(poll(call.as_mut()).is_ready());
+        assert!(once(call.as_mut()).is_pending());
+        assert!(once(call.as_mut()).is_ready());
     }
     if passed_in_own_process() {
         return;

@@ -4,6 +4,8 @@
 #![deny(warnings, clippy::pedantic)]
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::{Context, Waker};
 
 use perfmark::perfmark;
 
@@ -20,6 +22,12 @@ mod deep {
 
     #[perfmark::perfmark(every = 1)]
     pub(crate) fn its_own_share() {}
+
+    #[perfmark::perfmark(time, every = 2)]
+    pub(crate) mod marked {
+        #[allow(clippy::unused_async, reason = "it has one poll")]
+        pub(crate) async fn in_a_marked_module() {}
+    }
 }
 
 #[test]
@@ -28,6 +36,7 @@ fn a_crates_defaults_apply_where_a_mark_sets_nothing() {
         bare();
         deep::its_own_events();
         deep::its_own_share();
+        assert!(pin!(deep::marked::in_a_marked_module()).poll(&mut Context::from_waker(Waker::noop())).is_ready());
     }
     if !cfg!(feature = "record") {
         return;
@@ -40,6 +49,8 @@ fn a_crates_defaults_apply_where_a_mark_sets_nothing() {
     let both = if cfg!(target_os = "linux") && !cfg!(perfmark_unsupported) { "page-faults,time" } else { "time" };
     let expected = [
         ("bare", (3, 6, both.to_owned())),
+        // All calls of async functions are measured.
+        ("in_a_marked_module", (1, 6, "time".to_owned())),
         ("its_own_events", (3, 6, "time".to_owned())),
         ("its_own_share", (1, 6, both.to_owned())),
     ];

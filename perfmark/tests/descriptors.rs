@@ -2,8 +2,9 @@
 //! read, change or close these, does not block in them, and reports no value of theirs.
 //!
 //! Each scenario is this program, started again.
-#![cfg(target_os = "linux")]
 
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
 #[path = "program/mod.rs"]
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 
+use memory::Memory;
 use perfmark::perfmark;
 use perfmark_rdpmc::known_loop;
 use program::{SCENARIO, json, mark};
@@ -123,48 +125,16 @@ fn has_reason(report: &Value, event: &str) {
     assert_eq!(of_event.filter(|note| is_reason(note)).count(), 1, "{notes:?}");
 }
 
-/// Memory whose pages fault at the first access.
-struct Fresh(*mut u8);
-
-impl Fresh {
-    const LENGTH: usize = PAGES * 4_096;
-
-    fn new() -> Self {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), Self::LENGTH, access, kind, -1, 0) };
-        assert_ne!(start, libc::MAP_FAILED);
-        let this = Self(start.cast());
-        this.again();
-        this
-    }
-
-    fn touch(&self) {
-        for page in 0..PAGES {
-            // SAFETY: within the mapping.
-            unsafe { self.0.add(page * 4_096).write_volatile(1) };
-        }
-    }
-
-    fn again(&self) {
-        // SAFETY: this value's own mapping.
-        unsafe {
-            libc::madvise(self.0.cast(), Self::LENGTH, libc::MADV_NOHUGEPAGE);
-            assert_eq!(libc::madvise(self.0.cast(), Self::LENGTH, libc::MADV_DONTNEED), 0);
-        }
-    }
-}
-
 #[perfmark(page_faults)]
 #[inline(never)]
-fn faults(pages: &Fresh) {
+fn faults(pages: &Memory) {
     pages.touch();
 }
 
 /// Its events are read in one system call.
 #[perfmark(page_faults, minor_faults, task_clock)]
 #[inline(never)]
-fn faults_read_together(pages: &Fresh) {
+fn faults_read_together(pages: &Memory) {
     pages.touch();
 }
 
@@ -213,13 +183,12 @@ fn unshares_tables() {
     let of_process = || fs::read_dir("/proc/self/fd").expect("there").count();
     // Every other thread leaves it first, and does not see what the others left in it.
     let call_and_unshare = |calls_first: bool| {
-        let pages = Fresh::new();
         if calls_first {
-            faults(&pages);
+            faults(&Memory::new(PAGES));
         }
         // SAFETY: takes no pointer.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
-        faults_read_together(&pages);
+        faults_read_together(&Memory::new(PAGES));
     };
     let open: Vec<usize> = (0..20)
         .map(|n| {
@@ -290,13 +259,16 @@ fn replace(number: RawFd, by: RawFd) {
     assert_eq!(unsafe { libc::dup2(by, number) }, number, "{}", io::Error::last_os_error());
 }
 
+/// Called on a thread that begins after the descriptors were closed.
+#[perfmark(page_faults, instructions)]
+fn later() {
+    std::hint::black_box(());
+}
+
 fn calls_of_a_thread() {
-    let pages = Fresh::new();
     for _ in 0..CALLS {
-        faults(&pages);
-        pages.again();
-        faults_read_together(&pages);
-        pages.again();
+        faults(&Memory::new(PAGES));
+        faults_read_together(&Memory::new(PAGES));
         looped();
     }
 }
@@ -335,6 +307,7 @@ fn run_scenario(scenario: &str) {
     // The thread drops its counters.
     drop(go);
     thread.join().expect("does not panic");
+    thread::spawn(|| (0..CALLS).for_each(|_| later())).join().expect("does not panic");
     own.assert_unchanged();
     _ = fs::remove_dir_all(folder);
 }

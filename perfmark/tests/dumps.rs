@@ -1,7 +1,6 @@
 //! Reports that are written while the program runs.
 #![cfg(all(feature = "record", feature = "json"))]
 
-#[cfg(target_os = "linux")]
 mod program;
 
 use std::env;
@@ -99,19 +98,19 @@ fn if_one_signal_cannot_be_handled_the_others_keep_their_actions() {
 }
 
 /// Only one test samples the process at a time.
-#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", target_os = "linux"))]
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde"))]
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The file's report.
-#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", target_os = "linux"))]
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde"))]
 fn dumped(file: &Path) -> perfmark::Snapshot {
     serde_json::from_str(&fs::read_to_string(file).expect("there")).expect("a report")
 }
 
-#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", feature = "symbols", target_os = "linux"))]
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", feature = "symbols"))]
 #[test]
 fn a_dump_has_the_names_of_sampled_functions() {
     let _alone = alone();
@@ -131,7 +130,7 @@ fn a_dump_has_the_names_of_sampled_functions() {
     fs::remove_file(&path).expect("there");
 }
 
-#[cfg(all(feature = "sampling", feature = "signal", feature = "serde", target_os = "linux"))]
+#[cfg(all(feature = "sampling", feature = "signal", feature = "serde"))]
 #[test]
 fn a_dump_that_samples_has_the_samples_of_the_time_before_it() {
     let _alone = alone();
@@ -152,7 +151,6 @@ fn a_dump_that_samples_has_the_samples_of_the_time_before_it() {
     fs::remove_file(&path).expect("there");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_writes_no_dumps_and_does_not_wait_for_them() {
     let dumping = Dumps::new(file("fork")).every(Duration::from_secs(3600)).start().expect("a thread");

@@ -4,28 +4,18 @@
 //! from a seed, which is the same in each run; `PERFMARK_TEST_SEED` sets another one.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
-#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "it is other tests', too")]
-mod process;
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 mod alone;
 
 use std::collections::BTreeMap;
-use std::panic::catch_unwind;
 use std::sync::{Mutex, Once, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::{env, thread};
 
 use alone::passed_in_own_process;
+use memory::faults;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
-use process::Memory;
-
-/// Causes one fault in each of that many new pages.
-fn faults(pages: usize) {
-    if pages > 0 {
-        Memory::new(pages).touch();
-    }
-}
 
 /// Lets the calling thread have bursts at the same calls in each run. With another `stream`, it has them at others.
 fn seed(stream: u64) {
@@ -95,46 +85,6 @@ fn a_change_of_the_measured_share_leaves_totals_true() {
     assert_eq!((first.total + second.total, first.weight + second.weight), (all.total, all.weight));
 }
 
-#[perfmark(page_faults, name = "caller of one")]
-fn caller_of_one() {
-    faults(1);
-    skipped_callee();
-}
-
-#[perfmark(page_faults, every = 61, name = "skipped callee")]
-fn skipped_callee() {
-    faults(30);
-    inside_skipped();
-}
-
-#[perfmark(page_faults, name = "inside skipped")]
-fn inside_skipped() {
-    faults(2);
-}
-
-#[test]
-fn a_skipped_callee_is_no_part_of_its_callers_self() {
-    const CALLS: i64 = 6_100;
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    (0..CALLS).for_each(|_| caller_of_one());
-    let snapshot = snapshot();
-    let values = ["caller of one", "skipped callee", "inside skipped"].map(|name| find(&snapshot, name));
-    let [Some((_, caller)), Some((_, skipped)), Some((_, inside))] = values else { return };
-    let own = |values: &Values| values.self_sum.expect("known");
-    let variance = 60.0 * CALLS as f64 * 30.0 * 30.0;
-    assert_near("the caller's self", own(&caller), CALLS, variance);
-    assert_near("the callee's self", own(&skipped), 30 * CALLS, variance);
-    assert_near("the callee's total", skipped.total, 32 * CALLS, variance);
-    assert_near("the self of what is inside", own(&inside), 2 * CALLS, 0.0);
-    let sum = own(&caller) + own(&skipped) + own(&inside);
-    assert_near("the sum of self is about the outermost total", sum, caller.total, variance);
-    assert!(!caller.extrapolated && caller.estimated > 0, "the total is exact, self is not: {caller:?}");
-    assert!(skipped.extrapolated && skipped.estimated == 0 && inside.estimated == 0, "{skipped:?} {inside:?}");
-}
-
 #[perfmark(page_faults, every = 61, name = "slow first")]
 fn slow_first(pages: usize) {
     faults(pages);
@@ -173,59 +123,6 @@ fn a_period_of_the_program_is_not_met_again_and_again() {
     (0..20_000).for_each(|n| periodic(if n % 20 == 7 { 40 } else { 1 }));
     let Some((_, values)) = find(&snapshot(), "periodic") else { return };
     assert_near("the total", values.total, 1_000 * (40 + 19), 19.0 * 1_000.0 * (40.0 * 40.0 + 19.0));
-}
-
-#[perfmark(page_faults, name = "catches")]
-fn catches() {
-    faults(1);
-    assert!(catch_unwind(panics).is_err());
-}
-
-#[perfmark(page_faults, name = "panics")]
-fn panics() {
-    faults(50);
-    std::panic::resume_unwind(Box::new(()));
-}
-
-#[test]
-fn the_cost_of_an_unwound_call_is_reported_separately() {
-    if passed_in_own_process() {
-        return;
-    }
-    (0..100).for_each(|_| catches());
-    let snapshot = snapshot();
-    let Some((_, caller)) = find(&snapshot, "catches") else { return };
-    let mark = snapshot.marks.iter().find(|mark| mark.name == "panics").expect("it is known");
-    let values = &mark.values[0];
-    assert_eq!((mark.unwound, values.measured, values.total), (100, 0, 0));
-    // Unwinding itself causes a few faults at first.
-    assert!((5_000..5_100).contains(&values.unwound_total), "{values:?}");
-    assert_eq!(values.unwound_self, values.unwound_total);
-    assert_eq!(caller.self_sum.map(|own| own + values.unwound_self), Some(caller.total), "nothing is missing");
-}
-
-#[perfmark(page_faults, name = "dropped")]
-async fn dropped() {
-    faults(25);
-    std::future::pending::<()>().await;
-}
-
-#[test]
-fn the_cost_of_a_dropped_future_is_reported_separately() {
-    if passed_in_own_process() {
-        return;
-    }
-    for _ in 0..10 {
-        let mut future = std::pin::pin!(dropped());
-        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    }
-    let snapshot = snapshot();
-    assert!(snapshot.events.iter().all(|event| event.name != "suspended"), "no mark has it: {:?}", snapshot.events);
-    let mark = snapshot.marks.into_iter().find(|mark| mark.name == "dropped").expect("it is known");
-    let Some(values) = mark.values.iter().find(|values| values.event == "page-faults") else { return };
-    assert_eq!((mark.cancelled, values.measured, values.total), (10, 0, 0));
-    assert!((250..300).contains(&values.unwound_self), "{values:?}");
-    assert_eq!(values.unwound_self, values.unwound_total);
 }
 
 #[perfmark(page_faults, name = "goes on")]
@@ -312,31 +209,6 @@ fn a_measured_call_that_stands_for_calls_nobody_made_is_flagged() {
         }
         before = now;
     }
-}
-
-#[perfmark(page_faults, name = "polled under two filters")]
-async fn polled_under_two_filters(pages: usize) {
-    faults(pages);
-    let mut is_ready = false;
-    std::future::poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
-        .await;
-}
-
-#[test]
-fn a_call_of_polls_counts_as_it_began() {
-    if passed_in_own_process() {
-        return;
-    }
-    let context = &mut Context::from_waker(Waker::noop());
-    let mut calls: Vec<_> = (0..100).map(|_| Box::pin(polled_under_two_filters(1))).collect();
-    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
-    set("estimates::polled_under_two_filters=every:61");
-    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_ready()));
-    set_filter(&Filter::default()).expect("it takes no slot");
-    let mark = snapshot().marks.into_iter().find(|mark| mark.name == "polled under two filters").expect("it is known");
-    let Some(values) = mark.values.iter().find(|values| values.event == "page-faults") else { return };
-    assert_eq!((mark.calls, values.weight), (100, values.measured), "{values:?}");
-    assert_eq!((values.measured + values.unmeasured, values.extrapolated), (100, true), "{values:?}");
 }
 
 #[perfmark(page_faults, name = "document")]
@@ -467,26 +339,6 @@ fn self_is_right_although_bursts_leave_out_marks_and_warm_up() {
     }
 }
 
-/// Lets a future run to its end.
-fn complete<F: Future>(future: F) -> F::Output {
-    let (mut future, mut context) = (std::pin::pin!(future), Context::from_waker(Waker::noop()));
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-}
-
-/// Takes that many polls, and one more.
-async fn yields(polls: usize, pages: usize) {
-    for _ in 0..polls {
-        faults(pages);
-        let mut is_ready = false;
-        std::future::poll_fn(|_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
-            .await;
-    }
-}
-
 /// Thinned marks, each of which costs some pages.
 macro_rules! thinned {
     ($($every:literal $name:ident $pages:literal;)*) => {
@@ -503,18 +355,12 @@ thinned! {
     8 five_pages 5;
     4 a_page 1;
     64 ten_pages_rarely 10;
-    16 ten_pages 10;
 }
 
 #[perfmark(page_faults, every = 4)]
 fn around_many() {
     faults(50);
     (0..100).for_each(|_| a_page());
-}
-
-#[perfmark(page_faults, every = 16)]
-async fn polled_ten_times() {
-    yields(10, 10).await;
 }
 
 /// Goes down some calls of a mark that is not thinned.
@@ -558,10 +404,6 @@ callers! {
             five_pages();
             faults(20);
         }
-    };
-    of_polls 2 {
-        faults(2);
-        complete(polled_ten_times());
     };
 }
 
@@ -619,25 +461,6 @@ fn a_thread_without_bursts_knows_what_threads_before_it_learned() {
     assert!((each / 5.0 - 1.0).abs() <= 0.4, "{each}");
 }
 
-#[perfmark(page_faults)]
-async fn skips_in_its_first_poll() {
-    (0..10).for_each(|_| ten_pages());
-    yields(1, 0).await;
-}
-
-#[test]
-fn an_estimate_in_any_poll_flags_the_call() {
-    const CALLS: i64 = 2_000;
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    (0..CALLS).for_each(|_| complete(skips_in_its_first_poll()));
-    let Some((_, values)) = find(&snapshot(), "skips_in_its_first_poll") else { return };
-    // Calls within a burst are exact.
-    assert!(values.estimated > CALLS.cast_unsigned() * 3 / 4, "{values:?}");
-}
-
 #[perfmark(page_faults, every = 1_000_000)]
 fn in_a_long_gap() {}
 
@@ -666,32 +489,6 @@ fn calls_that_a_gap_had_left_when_other_marks_ended_it_were_not_skipped() {
     let [around, inside] = ["around_the_end_of_a_gap", "ends_the_gap"].map(|name| find(&snapshot, name));
     let (Some((_, around)), Some((inside, _))) = (around, inside) else { return };
     assert_eq!(around.estimated, inside.skipped, "self is an estimate only if the call inside was skipped");
-}
-
-#[perfmark(page_faults, every = 16)]
-async fn in_flight_for_long() {
-    yields(2, 5).await;
-}
-
-#[perfmark(page_faults, every = 16)]
-fn called_often() {}
-
-#[test]
-fn a_call_of_polls_is_measured_although_its_mark_becomes_rare_meanwhile() {
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    let context = &mut Context::from_waker(Waker::noop());
-    let mut calls: Vec<_> = (0..200).map(|_| Box::pin(in_flight_for_long())).collect();
-    assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
-    (0..1_000_000).for_each(|_| called_often());
-    for call in &mut calls {
-        while call.as_mut().poll(context).is_pending() {}
-    }
-    let Some((mark, values)) = find(&snapshot(), "in_flight_for_long") else { return };
-    assert_eq!((mark.calls, values.unmeasured), (200, 0), "{values:?}");
-    assert_eq!(values.total, 10 * values.weight.cast_signed(), "{values:?}");
 }
 
 #[perfmark(page_faults, name = "still open")]

@@ -1,7 +1,6 @@
 //! What clients of the built-in server receive, whatever they send.
 #![cfg(feature = "exporter")]
 
-#[cfg(target_os = "linux")]
 mod program;
 
 use std::io::{Read, Write};
@@ -161,7 +160,6 @@ fn the_port_is_in_use_until_the_exporter_is_dropped() {
     drop(everywhere);
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_forked_child_serves_nothing_and_does_not_wait() {
     let exporting = exporting();

@@ -1,12 +1,14 @@
 //! Software events and tracepoints are read together. Their values are the same as when each is read alone, also while
 //! more events join the group.
-#![cfg(target_os = "linux")]
 
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
 mod seccomp;
 
 use std::thread;
 
+use memory::faults;
 use perfmark::{Values, perfmark, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Software};
 
@@ -15,42 +17,28 @@ const THREADS: u64 = 20;
 /// Calls of each function on each thread.
 const CALLS: u64 = 50;
 
-/// Touches three new pages, which no allocator has touched.
-#[inline(never)]
-fn touch_pages() {
-    let (length, access) = (PAGES * 4_096, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: it is a new mapping at an address that the kernel chooses; only that is written to and unmapped.
-    unsafe {
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let pages = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
-        assert_ne!(pages, libc::MAP_FAILED);
-        (0..PAGES).for_each(|page| pages.cast::<u8>().add(page * 4_096).write_volatile(1));
-        assert_eq!(libc::munmap(pages, length), 0);
-    }
-}
-
 #[perfmark(page_faults)]
 fn alone() {
-    touch_pages();
+    faults(PAGES);
     two();
-    touch_pages();
+    faults(PAGES);
 }
 
 #[perfmark(page_faults, task_clock)]
 fn two() {
-    touch_pages();
+    faults(PAGES);
     seven();
     alone_inside();
 }
 
 #[perfmark(page_faults, task_clock, minor_faults, major_faults, cpu_clock, alignment_faults, emulation_faults)]
 fn seven() {
-    touch_pages();
+    faults(PAGES);
 }
 
 #[perfmark(minor_faults)]
 fn alone_inside() {
-    touch_pages();
+    faults(PAGES);
 }
 
 fn values(name: &str, event: &str) -> Values {
@@ -97,12 +85,12 @@ fn page_faults_are_exact_however_many_events_are_read_together() {
 
 #[perfmark(page_faults)]
 fn alone_without_ioctl() {
-    touch_pages();
+    faults(PAGES);
 }
 
 #[perfmark(page_faults, cpu_clock)]
 fn two_without_ioctl() {
-    touch_pages();
+    faults(PAGES);
 }
 
 #[test]

@@ -132,33 +132,47 @@ fn skipped_by_filter() {}
 fn stopped_by_filter() {}
 
 #[test]
-fn no_call_is_lost_while_filters_change() {
+fn no_call_is_lost_or_invented_while_filters_change() {
+    const CALLS: u64 = if cfg!(miri) { ROUNDS } else { 20_000 };
     if passed_in_own_process() {
         return;
     }
-    let filters =
-        ["", "*::skipped_by_filter=every:3", "*::stopped_by_filter=off", "*::skipped_by_filter=every:2+page-faults"];
+    let filters = [
+        "",
+        "*::skipped_by_filter=every:3",
+        "*::skipped_by_filter=page-faults",
+        "*::skipped_by_filter=time+every:7,*::stopped_by_filter=off",
+        "*::stopped_by_filter=every:2",
+    ];
     let filters = filters.map(|filter| filter.parse::<Filter>().expect("a filter"));
     thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for _ in 0..ROUNDS {
-                    skipped_by_filter();
-                    stopped_by_filter();
-                }
-            });
-        }
-        for filter in filters.iter().skip(if cfg!(miri) { 2 } else { 0 }) {
-            set_filter(filter).expect("slots for settings");
-            _ = snapshot();
+        let call = || {
+            for _ in 0..CALLS {
+                skipped_by_filter();
+                stopped_by_filter();
+            }
+        };
+        let callers: Vec<_> = (0..THREADS).map(|_| scope.spawn(call)).collect();
+        loop {
+            for filter in filters.iter().skip(if cfg!(miri) { 3 } else { 0 }) {
+                set_filter(filter).expect("slots for settings");
+                _ = snapshot();
+            }
+            if cfg!(miri) || callers.iter().all(thread::ScopedJoinHandle::is_finished) {
+                break;
+            }
         }
     });
     set_filter(&Filter::default()).expect("slots for settings");
-    let skipped = find_mark("skipped_by_filter");
-    assert_eq!((skipped.calls, skipped.in_flight), (THREADS * ROUNDS, 0), "{skipped:?}");
-    let stopped = find_mark("stopped_by_filter");
-    assert!(stopped.calls <= THREADS * ROUNDS && stopped.in_flight == 0, "{stopped:?}");
+    let (skipped, stopped) = (find_mark("skipped_by_filter"), find_mark("stopped_by_filter"));
+    let counts = (skipped.calls, skipped.in_flight, skipped.unwound, skipped.interrupted);
+    assert_eq!(counts, (THREADS * CALLS, 0, 0, 0), "{skipped:?}");
+    assert!(stopped.calls <= THREADS * CALLS && stopped.in_flight == 0, "{stopped:?}");
     assert_complete(&stopped);
+    for values in skipped.values.iter().chain(&stopped.values) {
+        assert_eq!(values.unmeasured, 0, "{}", values.event);
+        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
+    }
 }
 
 /// A thread may reuse what an ended one left.

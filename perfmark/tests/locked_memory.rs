@@ -1,6 +1,6 @@
 //! How much locked memory (`mlockall(2)`) the marks of a thread take, as the guide's chapter on production says. The
 //! test locks all memory of the process, so it is the only one in this file.
-#![cfg(all(feature = "record", target_os = "linux"))]
+#![cfg(feature = "record")]
 
 use std::{fs, io, thread};
 

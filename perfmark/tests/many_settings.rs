@@ -1,7 +1,6 @@
 //! A mark that gets ever new settings. The test uses up all slots, so it is the only one in this file.
 #![cfg(feature = "record")]
 
-#[cfg(target_os = "linux")]
 mod program;
 
 use perfmark::{Filter, Mark, SetFilterError, perfmark, set_filter, snapshot};
@@ -83,7 +82,6 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
     // Known settings still work, also in a forked child.
     let known = || set(7).is_ok() && find_mark().every == 7;
     assert!(known() && refused(&snapshot()) == before);
-    #[cfg(target_os = "linux")]
     // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits.
     unsafe {
         let child = libc::fork();

@@ -19,39 +19,6 @@ fn counts(name: &str) -> (u64, u64, u64, u64) {
 }
 
 #[perfmark(time)]
-fn recursive(depth: u32) -> u32 {
-    let work: u32 = (0..10_000).map(|n| black_box(n) & 1).sum();
-    if depth == 0 { work - 5_000 } else { 1 + recursive(depth - 1) }
-}
-
-#[test]
-fn promise_3_recursion_counts_once_in_totals() {
-    assert_eq!(recursive(9), 9);
-    let values = &find_mark("recursive").values[0];
-    assert_eq!(values.measured, 10);
-    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call includes the others");
-    assert!(values.sum > values.total);
-    let own = values.self_sum.expect("time has self values");
-    // Each of the ten differences is converted from ticks to nanoseconds twice: for the sum and for the total.
-    assert!(own.abs_diff(values.total) <= 10, "{own} of {}", values.total);
-}
-
-#[perfmark(time)]
-fn fibonacci(n: u64) -> u64 {
-    if n < 2 { n } else { fibonacci(n - 1) + fibonacci(n - 2) }
-}
-
-#[test]
-fn promise_5_every_call_of_a_tree_is_counted() {
-    assert_eq!(fibonacci(25), 75_025);
-    let calls = find_mark("fibonacci");
-    let values = &calls.values[0];
-    assert_eq!((calls.calls, values.measured, values.unmeasured), (242_785, 242_785, 0));
-    let own = values.self_sum.expect("time has self values");
-    assert!(own.abs_diff(values.total) <= 10, "all calls are inside the outermost one: {own} of {}", values.total);
-}
-
-#[perfmark(time)]
 fn deep(depth: u32) {
     if depth > 0 {
         deep(depth - 1);
@@ -81,19 +48,6 @@ fn values_are_in_the_order_in_which_the_mark_names_its_events() {
     let events: Vec<_> = values.iter().map(|values| values.event.as_str()).collect();
     // Without the kernel's clock, there is only one of them.
     assert!(["task-clock", "time"].ends_with(&events), "{events:?}");
-}
-
-#[perfmark(time)]
-fn panics(when: bool) {
-    assert!(!when, "asked to");
-}
-
-#[test]
-fn promise_5_unwound_calls_are_counted_separately() {
-    panics(false);
-    assert!(catch_unwind(|| panics(true)).is_err());
-    panics(false);
-    assert_eq!(counts("panics"), (3, 0, 1, 2));
 }
 
 #[perfmark(time)]
@@ -209,49 +163,6 @@ fn marks_in_destructors_of_thread_locals_are_counted() {
     assert_eq!(counts("held by a thread-local"), (10, 0, 0, 10));
 }
 
-#[perfmark(time)]
-fn from_many(turns: u32) {
-    for turn in 0..turns {
-        black_box(turn);
-    }
-}
-
-#[test]
-fn promise_5_calls_of_threads_that_ended_are_exact() {
-    for _ in 0..5 {
-        std::thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| (0..100).for_each(from_many));
-            }
-        });
-    }
-    let mark = find_mark("from_many");
-    assert_eq!((mark.calls, mark.in_flight), (4_000, 0));
-    assert_eq!(mark.values[0].measured, 4_000);
-    assert_eq!(mark.values[0].buckets.iter().map(|bucket| bucket.2).sum::<u64>(), 4_000);
-}
-
-#[perfmark(time)]
-fn outer_of_two() {
-    (0..10).for_each(|_| inner_of_two());
-}
-
-#[perfmark(time)]
-fn inner_of_two() {
-    black_box((0..1_000).map(black_box).sum::<u32>());
-}
-
-#[test]
-fn promise_3_self_excludes_the_marked_calls_inside() {
-    outer_of_two();
-    let snapshot = snapshot();
-    let values = |name| &snapshot.marks.iter().find(|mark| mark.name == name).expect("it was called").values[0];
-    let (outer, inner) = (values("outer_of_two"), values("inner_of_two"));
-    let own = outer.self_sum.expect("time has self values");
-    assert_eq!(inner.self_sum, Some(inner.total));
-    assert!((own + inner.total).abs_diff(outer.total) <= 2, "{own} + {} = {}", inner.total, outer.total);
-}
-
 #[perfmark("no_machine_has_this", time)]
 fn asks_for_an_unknown_event() {}
 
@@ -291,30 +202,6 @@ fn a_snapshot_misses_no_mark_during_the_first_calls_of_others() {
         let known = |name: &str| snapshot.marks.iter().filter(|mark| mark.name == name).count();
         assert!(MARKS.iter().all(|(name, _)| known(name) == 1));
     }
-}
-
-#[perfmark(time, every = 10)]
-fn sampled(work: u64) -> u64 {
-    (0..work).map(black_box).sum()
-}
-
-#[perfmark(time)]
-fn caller_of_sampled() -> u64 {
-    (0..1_000).map(|_| sampled(1_000)).sum()
-}
-
-#[test]
-fn with_every_some_calls_are_measured_and_all_are_counted() {
-    assert_eq!(caller_of_sampled(), 1_000 * 499_500);
-    let sampled = find_mark("sampled");
-    let values = &sampled.values[0];
-    assert_eq!((sampled.calls, sampled.skipped, sampled.every), (1_000, 1_000 - values.measured, 10));
-    assert_eq!((values.weight, values.unmeasured, values.extrapolated), (10 * values.measured, 0, true));
-    // Bursts inside other calls have 16 calls, and the last one may be cut.
-    assert!(values.measured.abs_diff(100) <= 16, "{values:?}");
-    assert_eq!(values.total, values.sum, "each measured call counts for ten");
-    let caller = &find_mark("caller_of_sampled").values[0];
-    assert_eq!((caller.extrapolated, caller.estimated), (false, 1), "{caller:?}");
 }
 
 /// A signal handler that calls a mark after each instruction of a call of the same mark.
@@ -361,15 +248,4 @@ mod stepped {
         assert!(mark.skipped > CALLS, "{mark:?}");
         assert_eq!((mark.calls, mark.in_flight), (CALLS + handled, 0), "{mark:?}");
     }
-}
-
-#[perfmark(time, fence)]
-fn fenced(n: u64) -> u64 {
-    black_box(n)
-}
-
-#[test]
-fn a_fenced_mark_counts_like_others() {
-    assert_eq!((0..1_000).map(fenced).sum::<u64>(), 499_500);
-    assert_eq!(counts("fenced"), (1_000, 0, 0, 1_000));
 }

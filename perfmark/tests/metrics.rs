@@ -3,7 +3,6 @@
 #![allow(clippy::float_cmp, reason = "the floats are counts")]
 
 mod alone;
-#[cfg(target_os = "linux")]
 mod program;
 
 use std::collections::BTreeMap;
@@ -158,7 +157,6 @@ fn a_service_chooses_its_marks() {
     assert!(series.keys().all(|name| name.contains("metrics::measured")) && !series.is_empty(), "{series:?}");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_child_forked_during_a_scrape_reports_its_own_calls_only() {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

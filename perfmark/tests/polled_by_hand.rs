@@ -42,39 +42,6 @@ fn assert_counts(name: &str, expected: [u64; 5]) -> Option<Mark> {
 }
 
 #[perfmark(time)]
-async fn moves(polls: u64) {
-    yields(polls - 1).await;
-}
-
-#[test]
-fn a_future_polled_by_several_threads_is_one_call() {
-    let mut future: Boxed = Box::pin(moves(8));
-    for polls in 1..8 {
-        assert!(on_another_thread(|| once(future.as_mut())).is_pending());
-        assert_counts("moves", [0, 1, 0, 0, polls]);
-    }
-    assert!(once(future.as_mut()).is_ready());
-    let mark = assert_counts("moves", [1, 0, 0, 0, 8]);
-    assert!(mark.is_none_or(|mark| mark.values[0].measured == 1));
-}
-
-#[perfmark(time)]
-async fn left() {
-    pending::<()>().await;
-}
-
-#[test]
-fn a_future_begun_on_one_thread_and_dropped_on_another_is_cancelled() {
-    for n in 0..10 {
-        let mut future: Boxed = Box::pin(left());
-        assert!(once(future.as_mut()).is_pending());
-        assert_counts("left", [n, 1, n, 0, n + 1]);
-        on_another_thread(|| drop(future));
-        assert_counts("left", [n + 1, 0, n + 1, 0, n + 1]);
-    }
-}
-
-#[perfmark(time)]
 async fn looks_inside(wait: bool) -> u64 {
     if wait {
         pending::<()>().await;
@@ -193,20 +160,6 @@ fn a_poll_after_the_end_panics_as_when_unmarked_and_is_not_counted() {
 }
 
 #[perfmark(time)]
-async fn panics_later(polls: u64) {
-    yields(polls - 1).await;
-    resume_unwind(Box::new("as asked"));
-}
-
-#[test]
-fn promise_5_a_panic_in_any_poll_unwinds_the_call() {
-    for polls in 1..=4 {
-        assert!(catch_unwind(|| run(panics_later(polls))).is_err());
-    }
-    assert_counts("panics_later", [4, 0, 0, 4, 10]);
-}
-
-#[perfmark(time)]
 async fn while_unwinding() {
     yields(2).await;
 }
@@ -226,47 +179,6 @@ fn a_call_polled_by_a_destructor_during_a_panic_counts_as_usual() {
     assert!(result.is_err());
     let mark = assert_counts("while_unwinding", [1, 0, 0, 0, 3]);
     assert!(mark.is_none_or(|mark| mark.values[0].measured == 1));
-}
-
-#[perfmark(time, every = 3)]
-async fn sampled(polls: u64) {
-    yields(polls - 1).await;
-}
-
-#[test]
-fn with_every_some_async_calls_are_measured_and_all_are_counted() {
-    let counts = |expected| {
-        let Some(mark) = assert_counts("sampled", expected) else { return };
-        let measured = mark.values[0].measured;
-        assert_eq!((mark.every, mark.skipped + measured + mark.cancelled), (3, mark.calls));
-        assert_eq!((measured, mark.values[0].unmeasured), (100, 0));
-    };
-    for n in 0..300 {
-        run(sampled(1 + n % 2));
-    }
-    counts([300, 0, 0, 0, 450]);
-    // One of them is measured, and two are skipped.
-    let mut dropped = [1, 2, 3].map(|_| Box::pin(sampled(2)));
-    for future in &mut dropped {
-        assert!(once(future.as_mut()).is_pending());
-    }
-    counts([300, 3, 0, 0, 453]);
-    drop(dropped);
-    counts([303, 0, 3, 0, 453]);
-}
-
-#[perfmark(time)]
-async fn recursive(depth: u64) -> u64 {
-    yields(1).await;
-    if depth == 0 { 0 } else { 1 + Box::pin(recursive(depth - 1)).await }
-}
-
-#[test]
-fn each_level_of_async_recursion_is_a_call() {
-    assert_eq!(run(recursive(5)), 5);
-    let mark = assert_counts("recursive", [6, 0, 0, 0, (2..=7).sum()]);
-    // The total is the outermost call's. A call inside may have more, as probes do not always cost the same.
-    assert!(mark.is_none_or(|mark| Some(mark.values[0].total) <= mark.values[0].max.map(u64::cast_signed)));
 }
 
 #[perfmark(time)]
@@ -311,40 +223,6 @@ fn a_region_of_an_async_block_counts_like_an_async_function() {
     };
     assert_eq!((call(true), call(false)), (1, 0));
     assert_counts("waits", [2, 0, 1, 0, 6]);
-}
-
-#[perfmark(time)]
-async fn interleaved(polls: u64) {
-    yields(polls - 1).await;
-}
-
-#[test]
-fn interleaved_calls_on_one_thread_are_each_the_sum_of_their_polls() {
-    let mut futures: Vec<_> = (1..=50).map(|polls| Box::pin(interleaved(polls))).collect();
-    while !futures.is_empty() {
-        futures.retain_mut(|future| once(future.as_mut()).is_pending());
-    }
-    let mark = assert_counts("interleaved", [50, 0, 0, 0, (1..=50).sum()]);
-    assert!(mark.is_none_or(|mark| mark.values[0].measured == 50));
-}
-
-#[perfmark(time, page_faults, task_clock, minor_faults, major_faults, cpu_clock)]
-async fn of_many_events(polls: u64) {
-    yields(polls - 1).await;
-}
-
-#[test]
-fn calls_of_many_events_keep_all_values_between_threads() {
-    for _ in 0..10 {
-        let (mut ends, mut dropped): (Boxed, Boxed) = (Box::pin(of_many_events(3)), Box::pin(of_many_events(9)));
-        for _ in 0..2 {
-            assert!(on_another_thread(|| once(ends.as_mut())).is_pending());
-            assert!(on_another_thread(|| once(dropped.as_mut())).is_pending());
-        }
-        assert!(once(ends.as_mut()).is_ready());
-    }
-    let Some(mark) = assert_counts("of_many_events", [20, 0, 10, 0, 50]) else { return };
-    assert!(mark.values.iter().all(|values| (values.measured, values.unmeasured) == (10, 0)), "{:?}", mark.values);
 }
 
 /// Holds a future of a marked function, and polls it when the thread-locals are destroyed.

@@ -2,6 +2,9 @@
 //!
 //! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+#[allow(dead_code, reason = "other test programs use the rest")]
+mod child;
 mod program;
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
 mod seccomp;
@@ -16,9 +19,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::ptr;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -32,10 +34,6 @@ fn main() -> ExitCode {
         return run_scenario(&scenario);
     }
     let tests: &[(&str, fn())] = &[
-        ("promise_5_calls_of_ended_threads_are_reported_when_main_returns", || threads_start_and_end("return", 0)),
-        ("promise_5_calls_of_ended_threads_are_reported_when_the_program_exits", || threads_start_and_end("exit", 3)),
-        ("promise_5_calls_of_ended_threads_are_reported_when_main_panics", || threads_start_and_end("panic", 101)),
-        ("a_mark_that_exits_reports_its_cost_so_far", a_mark_that_exits_reports_its_cost_so_far),
         ("with_perfmark_off_nothing_is_reported_or_opened", with_perfmark_off_nothing_is_reported_or_opened),
         ("a_wrong_setting_is_reported_in_one_line_and_the_table_is_printed", a_wrong_setting_is_reported_in_one_line),
         ("a_program_that_calls_no_mark_still_lists_them", a_program_that_calls_no_mark_still_lists_them),
@@ -60,6 +58,7 @@ fn main() -> ExitCode {
             "the_draft_of_a_process_killed_in_a_dump_is_removed_by_the_next_dump",
             the_draft_of_a_killed_process_is_removed,
         ),
+        ("dumps_at_intervals_do_not_require_futex", dumps_do_not_require_futex),
         ("a_process_that_may_not_call_getpid_keeps_its_known_id_or_has_none", a_process_that_may_not_call_getpid),
         (
             "a_pipe_without_a_reader_neither_kills_nor_blocks_the_program",
@@ -80,19 +79,6 @@ fn work(n: u64) -> u64 {
 #[perfmark]
 fn bare() {
     black_box(());
-}
-
-#[perfmark(time)]
-fn leaves() -> ! {
-    work(1_000);
-    black_box((0..1_000_000_u64).map(black_box).sum::<u64>());
-    std::process::exit(3)
-}
-
-#[perfmark(time)]
-fn waits(until: &mpsc::Receiver<()>, begun: &mpsc::Sender<()>) {
-    begun.send(()).expect("main listens");
-    _ = until.recv();
 }
 
 #[perfmark(instructions)]
@@ -138,37 +124,8 @@ fn with_a_standing_clock() {
 
 // The scenarios.
 
-const THREADS: u64 = 8;
-const WAVES: u64 = 3;
-const CALLS: u64 = 500;
-
 fn run_scenario(scenario: &str) -> ExitCode {
     match scenario {
-        "return" | "exit" | "panic" => {
-            // Never dropped: the thread waits for it for ever, inside a marked call.
-            let (hold, until) = mpsc::channel();
-            std::mem::forget(hold);
-            let (begun, has_begun) = mpsc::channel();
-            thread::spawn(move || {
-                (0..CALLS).for_each(|n| _ = work(n));
-                waits(&until, &begun);
-            });
-            for _ in 0..WAVES {
-                thread::scope(|scope| {
-                    for _ in 0..THREADS {
-                        scope.spawn(|| (0..CALLS).for_each(|n| _ = work(n)));
-                    }
-                });
-            }
-            (0..CALLS).for_each(|n| _ = work(n));
-            has_begun.recv().expect("the thread sends");
-            match scenario {
-                "exit" => std::process::exit(3),
-                "panic" => panic!("at the end of main"),
-                _ => {}
-            }
-        }
-        "leaves" => leaves(),
         "calls" => {
             work(1);
             bare();
@@ -220,7 +177,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
             .expect("it does not panic");
         }
         "killed in a dump" => {
-            // The process wait_for_end when the dump is written but not yet renamed.
+            // The process is killed when the dump is written but not yet renamed.
             #[cfg(target_arch = "x86_64")]
             let renames = [libc::SYS_rename, libc::SYS_renameat, libc::SYS_renameat2];
             #[cfg(not(target_arch = "x86_64"))]
@@ -236,6 +193,7 @@ fn run_scenario(scenario: &str) -> ExitCode {
                 thread::park();
             }
         }
+        "dumps without futex" => return dumps_without_futex(),
         "dumps" => {
             let file = env::var_os(FILE).expect("set");
             _ = fs::remove_file(&file);
@@ -264,41 +222,22 @@ fn dumps() -> perfmark::Dumping {
     dumps.every(Duration::from_millis(1)).start().expect("a thread")
 }
 
-// The tests.
-
-fn threads_start_and_end(end: &str, status: i32) {
-    let report = json(end, &[], status);
-    let calls = (THREADS * WAVES + 2) * CALLS;
-    let work = mark(&report, "work");
-    assert_eq!(work["calls"], calls);
-    assert_eq!(report["threads"], THREADS * WAVES + 2);
-    for (event, values) in work["values"].as_object().expect("a map") {
-        assert_eq!((&values["measured"], &values["unmeasured"]), (&calls.into(), &0.into()), "{event}");
-        let buckets = values["buckets"].as_array().expect("a list");
-        let number = |value: &Value| value.as_u64().expect("a number");
-        let counts =
-            |at: usize| buckets.iter().map(move |bucket| number(&bucket[at]) * number(&bucket[2])).sum::<u64>();
-        assert_eq!(buckets.iter().map(|bucket| number(&bucket[2])).sum::<u64>(), calls, "{event}");
-        // Exact within the buckets, which for small counts have one value each.
-        let sum = values["sum"].as_i64().expect("a number").max(0).cast_unsigned();
-        let slack = if event == "time" { calls } else { 0 };
-        assert!(counts(0) <= sum + slack && sum <= counts(1) + slack, "{event}: {} {sum} {}", counts(0), counts(1));
+fn dumps_without_futex() -> ExitCode {
+    if let Err(why) = seccomp::refuse(&[libc::SYS_futex], libc::EPERM) {
+        eprintln!("not run: {why}");
+        return ExitCode::from(NOT_RUN);
     }
-    let waits = mark(&report, "waits");
-    assert_eq!((&waits["calls"], &waits["in_flight"]), (&0.into(), &1.into()));
+    // SAFETY: it takes no pointers; the signal ends a program that waits for ever.
+    unsafe { libc::alarm(60) };
+    // Its end would wait for the thread, which requires futex.
+    std::mem::forget(dumps());
+    while !fs::exists(env::var_os(FILE).expect("set")).expect("known") {
+        thread::yield_now();
+    }
+    ExitCode::SUCCESS
 }
 
-fn a_mark_that_exits_reports_its_cost_so_far() {
-    let report = json("leaves", &[], 3);
-    let mark = mark(&report, "leaves");
-    assert_eq!((&mark["calls"], &mark["in_flight"]), (&0.into(), &1.into()));
-    let time = |name: &str, key: &str| program::mark(&report, name)["values"]["time"][key].as_i64().expect("a number");
-    let (total, own, inside) =
-        (time("leaves", "in_flight_total"), time("leaves", "in_flight_self"), time("work", "total"));
-    assert!(own > 0 && inside > 0, "{own} {inside}");
-    // Each is rounded to nanoseconds.
-    assert!((total - own - inside).abs() <= 2, "{total} = {own} + {inside}");
-}
+// The tests.
 
 fn with_perfmark_off_nothing_is_reported_or_opened() {
     let output = scenario("off", &[("PERFMARK", "off")]);
@@ -514,30 +453,6 @@ fn a_link_to_a_descriptor_is_written_to_and_kept() {
     fs::remove_file(&log).expect("there");
 }
 
-/// Waits for the child's end. Kills a child that hangs, which fails the test.
-fn wait_for_end(mut child: Child) -> Output {
-    let (ended, has_ended) = mpsc::channel::<()>();
-    let id = child.id().cast_signed();
-    let guard = thread::spawn(move || {
-        if has_ended.recv_timeout(Duration::from_secs(60)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            // SAFETY: the child is reaped only after this thread has ended.
-            unsafe { libc::kill(id, libc::SIGKILL) };
-        }
-    });
-    // SAFETY: the memory is live; the child is not reaped yet.
-    unsafe {
-        let mut about: libc::siginfo_t = std::mem::zeroed();
-        let options = libc::WEXITED | libc::WNOWAIT;
-        assert_eq!(libc::waitid(libc::P_PID, child.id(), &raw mut about, options), 0);
-    }
-    drop(ended);
-    guard.join().expect("does not panic");
-    let mut output = Output { status: child.wait().expect("ended"), stdout: Vec::new(), stderr: Vec::new() };
-    _ = child.stdout.take().map(|mut pipe| pipe.read_to_end(&mut output.stdout));
-    _ = child.stderr.take().map(|mut pipe| pipe.read_to_end(&mut output.stderr));
-    output
-}
-
 fn a_reader_that_does_not_read_does_not_block_the_program() {
     use std::os::fd::AsRawFd as _;
     if env::var_os("PERFMARK_TEST_FULL").is_none() {
@@ -546,21 +461,22 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
     let program = env::current_exe().expect("known");
     // One note for each pattern: more than a page, whatever else is in the report.
     let filter = (0..500).fold("on".to_owned(), |filter, number| format!("{filter},none{number}=off"));
-    let start = |output: &str, stdout: Stdio, stderr: Stdio| {
+    let run = |output: &str, stdout: Stdio, stderr: Stdio| {
         let variables = [("PERFMARK_FORMAT", "json"), ("PERFMARK_OUTPUT", output), ("PERFMARK_FILTER", &filter)];
-        command(&program, "nothing", &variables).stdout(stdout).stderr(stderr).spawn().expect("started")
+        let mut command = command(&program, "nothing", &variables);
+        child::run_to_end(command.stdout(stdout).stderr(stderr), Duration::from_secs(60))
     };
     thread::scope(|scope| {
         // A full pipe, and one with room for a page, which is a part of the report.
         for room in [0, 4096] {
-            let start = &start;
+            let run = &run;
             scope.spawn(move || {
                 let (mut reader, writer) = io::pipe().expect("made");
                 // SAFETY: the descriptor is open; the call sets the pipe's size, rounded up to pages.
                 let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
                 let size = usize::try_from(size).expect("set");
                 (&writer).write_all(&vec![b' '; size - room]).expect("as much as fits");
-                let output = wait_for_end(start("-", writer.into(), Stdio::piped()));
+                let output = run("-", writer.into(), Stdio::piped());
                 assert_code(&output, 0);
                 let printed = text(&output.stderr);
                 let counts = printed
@@ -588,8 +504,8 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
             };
             assert_eq!(set, 0, "{}", io::Error::last_os_error());
             let both = OwnedFd::from(theirs);
-            let child = start("", both.try_clone().expect("cloned").into(), both.into());
-            assert_code(&wait_for_end(child), 0);
+            let output = run("", both.try_clone().expect("cloned").into(), both.into());
+            assert_code(&output, 0);
             drop(ours);
         });
         // A stopped terminal, as after Ctrl-S.
@@ -604,7 +520,7 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
                 assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
                 (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
             };
-            assert_code(&wait_for_end(start("", Stdio::null(), other.into())), 0);
+            assert_code(&run("", Stdio::null(), other.into()), 0);
             drop(main);
         });
     });
@@ -638,6 +554,17 @@ fn the_draft_of_a_killed_process_is_removed() {
     files.sort_unstable();
     assert_eq!(files, ["own.draft", "report.txt", "report.txt.1.0.draft"]);
     fs::remove_dir_all(&folder).expect("there");
+}
+
+fn dumps_do_not_require_futex() {
+    let dump = file("futex");
+    let mut command = command(&env::current_exe().expect("known"), "dumps without futex", &[("PERFMARK_OUTPUT", "-")]);
+    let output = command.env(FILE, &dump).output().expect("started");
+    _ = fs::remove_file(dump);
+    if output.status.code() == Some(NOT_RUN.into()) {
+        return eprintln!("not run: there are no seccomp filters here: {}", text(&output.stderr));
+    }
+    assert_code(&output, 0);
 }
 
 fn a_process_that_may_not_call_getpid() {

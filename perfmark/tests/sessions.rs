@@ -1,7 +1,6 @@
 //! What a session records. It sets the filter of the process, so this is the only test in the file.
 #![cfg(feature = "record")]
 
-#[cfg(target_os = "linux")]
 mod program;
 
 use std::{env, fs, process};
@@ -53,19 +52,16 @@ fn a_session_covers_its_scope_and_restores_the_filter() {
     assert_eq!(perfmark::filter(), filters[2], "the program set it after the session's");
     left_out();
     assert_eq!(calls(&perfmark::snapshot(), "left_out"), 2);
-    #[cfg(target_os = "linux")]
-    {
-        let session = Session::new().output(&file);
-        // SAFETY: the child only drops the value and exits.
-        unsafe {
-            let child = libc::fork();
-            if child == 0 {
-                drop(session);
-                libc::_exit(0);
-            }
-            program::wait_for(child, 0);
+    let session = Session::new().output(&file);
+    // SAFETY: the child only drops the value and exits.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            drop(session);
+            libc::_exit(0);
         }
-        assert!(!file.exists(), "the session is the parent's");
-        _ = session.finish();
+        program::wait_for(child, 0);
     }
+    assert!(!file.exists(), "the session is the parent's");
+    _ = session.finish();
 }

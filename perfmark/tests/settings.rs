@@ -2,24 +2,15 @@
 #![cfg(feature = "record")]
 
 mod alone;
+mod executor;
 
 use std::hint::black_box;
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
 use std::{future, thread};
 
+use alone::passed_in_own_process;
+use executor::{once, yield_now};
 use perfmark::{Filter, Mark, perfmark, set_filter, snapshot};
-
-/// The same as [`alone::passed_in_own_process`]; if not, without a filter of another test.
-fn passed_in_own_process() -> bool {
-    let passed = alone::passed_in_own_process();
-    if !passed {
-        set_filter(&Filter::default()).expect("slots for settings");
-    }
-    passed
-}
 
 fn apply(filter: &str) {
     set_filter(&filter.parse().expect("a filter")).expect("slots for settings");
@@ -160,65 +151,10 @@ fn the_filter_sets_the_events_and_earlier_values_are_kept() {
 }
 
 #[perfmark(time)]
-fn called_by_two() {}
-
-#[perfmark(time)]
-fn switched_under_two() {}
-
-#[test]
-fn no_call_is_lost_or_invented_while_settings_change_under_two_threads() {
-    const CALLS: u64 = 20_000;
-    if passed_in_own_process() {
-        return;
-    }
-    let done = AtomicBool::new(false);
-    let filters = [
-        "",
-        "*::called_by_two=every:3",
-        "*::called_by_two=page-faults",
-        "*::called_by_two=time+every:7,*::switched_under_two=off",
-        "*::switched_under_two=every:2",
-    ];
-    let filters = filters.map(|filter| filter.parse::<Filter>().expect("a filter"));
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for filter in filters.iter().cycle().take_while(|_| !done.load(Relaxed)) {
-                set_filter(filter).expect("slots for settings");
-                _ = snapshot();
-            }
-        });
-        let callers = [(); 2].map(|()| {
-            scope.spawn(|| {
-                for _ in 0..CALLS {
-                    called_by_two();
-                    switched_under_two();
-                }
-            })
-        });
-        for caller in callers {
-            caller.join().expect("no panic");
-        }
-        done.store(true, Relaxed);
-    });
-    let (called, switched) = (find_mark("called_by_two"), find_mark("switched_under_two"));
-    assert_eq!((called.calls, called.in_flight, called.unwound, called.interrupted), (2 * CALLS, 0, 0, 0));
-    assert!(switched.calls <= 2 * CALLS && switched.in_flight == 0, "{switched:?}");
-    for values in called.values.iter().chain(&switched.values) {
-        assert_eq!(values.unmeasured, 0, "{}", values.event);
-        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
-    }
-    let measured: u64 = switched.values.iter().map(|values| values.measured).sum();
-    assert_eq!(measured + switched.skipped, switched.calls);
-}
-
-#[perfmark(time)]
 async fn set_while_waiting() {
-    let mut waits = 4;
-    future::poll_fn(move |_| {
-        waits -= 1;
-        if waits == 0 { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
+    for _ in 0..3 {
+        yield_now().await;
+    }
 }
 
 #[test]
@@ -230,12 +166,11 @@ fn settings_may_change_between_the_polls_of_an_async_call() {
         set_filter(&Filter::default()).expect("slots for settings");
         let before = find_mark("set_while_waiting").calls;
         let mut call = pin!(set_while_waiting());
-        let mut context = Context::from_waker(Waker::noop());
         for filter in ["", filters[0], filters[1]] {
             apply(filter);
-            assert!(call.as_mut().poll(&mut context).is_pending());
+            assert!(once(call.as_mut()).is_pending());
         }
-        assert!(call.as_mut().poll(&mut context).is_ready());
+        assert!(once(call.as_mut()).is_ready());
         let mark = find_mark("set_while_waiting");
         assert_eq!((mark.calls, mark.in_flight), (before + 1, 0), "{filters:?}");
     }
@@ -259,14 +194,13 @@ fn a_dropped_call_keeps_its_cost_whatever_settings_its_mark_has_had_since() {
     if passed_in_own_process() {
         return;
     }
-    let mut context = Context::from_waker(Waker::noop());
     for settings in ["", "=every:1000", "", "=page-faults", "", "=time"] {
         apply("");
         let before = snapshot();
         let mut call = Box::pin(dropped_after_a_change(true));
-        assert!(call.as_mut().poll(&mut context).is_pending());
+        assert!(once(call.as_mut()).is_pending());
         apply(&if settings.is_empty() { String::new() } else { format!("settings::dropped_after_a_change{settings}") });
-        assert!(pin!(dropped_after_a_change(false)).poll(&mut context).is_ready());
+        assert!(once(pin!(dropped_after_a_change(false))).is_ready());
         drop(call);
         let mark = snapshot().since(&before).marks.into_iter().find(|mark| mark.name == "dropped_after_a_change");
         let mark = mark.expect("it was called");

@@ -1,11 +1,10 @@
 //! Async functions on tokio's runtimes: a call is the sum of its polls, on whichever workers they run.
 
-#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
-#[allow(dead_code, reason = "only its memory is used here")]
-mod process;
+#[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 
 use std::collections::HashSet;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::hint::black_box;
 use std::panic::resume_unwind;
 use std::pin::Pin;
@@ -15,9 +14,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 
+use memory::faults;
 use perfmark::{Mark, Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::known_loop;
-use process::Memory;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
@@ -34,6 +33,16 @@ fn find_mark(name: &str) -> Option<Mark> {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
     assert_eq!(mark.is_some(), cfg!(feature = "record"), "{name}");
     mark
+}
+
+/// Checks a mark of which no call panicked or is in flight.
+#[track_caller]
+fn assert_counts(name: &str, calls: u64, cancelled: u64, polls: u64) {
+    let Some(mark) = find_mark(name) else { return };
+    assert_eq!((mark.calls, mark.cancelled, mark.polls, mark.in_flight), (calls, cancelled, polls, 0), "{name}");
+    for values in &mark.values {
+        assert_eq!((values.measured, values.unmeasured), (calls - cancelled, 0), "{name}");
+    }
 }
 
 /// The values of an event. If it was not counted, prints the reason and returns None.
@@ -93,7 +102,7 @@ impl<F> Drop for Watched<F> {
 
 /// What a part of a task does between two suspensions.
 fn part(pages: usize) {
-    Memory::new(pages).touch();
+    faults(pages);
     black_box(known_loop(TURNS));
 }
 
@@ -218,4 +227,121 @@ fn promise_5_tasks_that_end_panic_wait_or_are_aborted_are_counted_separately() {
         let all = ENDED + PANICKED + ABORTED + WAITING;
         assert_eq!(counts(&mark), (all, PANICKED, ABORTED + WAITING, 0, ENDED), "the runtime drops its tasks");
     }
+}
+
+#[perfmark(time)]
+async fn wins(polls: u32) -> u32 {
+    for _ in 1..polls {
+        yield_now().await;
+    }
+    polls
+}
+
+#[perfmark(time)]
+async fn loses() -> u32 {
+    pending().await
+}
+
+#[perfmark(time)]
+async fn never_begun() -> u32 {
+    ready(2).await
+}
+
+#[test]
+fn losing_branches_of_a_select_are_cancelled_if_they_had_begun() {
+    let select = || async {
+        tokio::select! {
+            biased;
+            lost = loses() => lost,
+            won = wins(3) => won,
+            too_late = async { pending::<()>().await; never_begun().await } => too_late,
+        }
+    };
+    let at_once = || async {
+        tokio::select! {
+            biased;
+            value = ready(7) => value,
+            too_late = never_begun() => too_late,
+        }
+    };
+    for runtime in [workers(), Builder::new_current_thread().build().expect("a runtime")] {
+        assert_eq!((runtime.block_on(select()), runtime.block_on(at_once())), (3, 7));
+    }
+    assert_counts("wins", 2, 0, 6);
+    assert_counts("loses", 2, 2, 6);
+    assert_counts("never_begun", 0, 0, 0);
+    let events = snapshot().events;
+    assert!(events.iter().all(|event| event.name != "suspended"), "no mark has it: {events:?}");
+}
+
+#[perfmark(page_faults, name = "outer")]
+async fn outer() {
+    faults(3);
+    for _ in 0..2 {
+        yield_now().await;
+        inner().await;
+        faults(1);
+    }
+    sync_part();
+}
+
+#[perfmark(page_faults, name = "inner")]
+async fn inner() {
+    faults(10);
+    yield_now().await;
+    sync_part();
+}
+
+#[perfmark(page_faults, name = "sync part")]
+fn sync_part() {
+    faults(100);
+}
+
+#[test]
+fn promise_3_self_of_an_async_function_excludes_the_marked_calls_in_its_polls() {
+    const TIMES: u64 = 100;
+    let runtime = workers();
+    let tasks: Vec<_> = (0..TIMES).map(|_| runtime.spawn(outer())).collect();
+    runtime.block_on(async {
+        for task in tasks {
+            task.await.expect("ends");
+        }
+    });
+    assert_counts("outer", TIMES, 0, 5 * TIMES);
+    assert_counts("inner", 2 * TIMES, 0, 4 * TIMES);
+    assert_counts("sync part", 3 * TIMES, 0, 0);
+    let values = |name| find_mark(name).and_then(|mark| counted(&mark, "page-faults").cloned());
+    let (Some(outer), Some(inner), Some(sync)) = (values("outer"), values("inner"), values("sync part")) else {
+        return;
+    };
+    assert_eq!((outer.min, inner.min, sync.min), (Some(325), Some(110), Some(100)));
+    let own = |values: &Values| values.self_sum.unwrap_or(0);
+    assert_eq!(own(&outer) + own(&inner) + own(&sync), outer.total, "each fault belongs to one mark");
+    // Others come from growing stacks and from code that runs for the first time.
+    assert!((5 * TIMES..6 * TIMES).contains(&own(&outer).cast_unsigned()), "{outer:?}");
+    assert!((20 * TIMES..21 * TIMES).contains(&own(&inner).cast_unsigned()), "{inner:?}");
+}
+
+#[perfmark(page_faults)]
+fn nested(depth: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        faults(10);
+        yield_now().await;
+        if depth > 0 {
+            nested(depth - 1).await;
+        }
+    })
+}
+
+#[test]
+fn promise_3_async_recursion_counts_once_in_totals() {
+    workers().block_on(async { tokio::spawn(nested(9)).await.expect("ends") });
+    // The outermost call is polled for each suspension inside it, and once more.
+    assert_counts("nested", 10, 0, (2..=11).sum());
+    let Some(mark) = find_mark("nested") else { return };
+    let Some(values) = counted(&mark, "page-faults") else { return };
+    assert_eq!(Some(values.total), values.max.map(u64::cast_signed), "the outermost call includes the others");
+    // Others come from growing stacks and from code that runs for the first time.
+    assert!((100..200).contains(&values.total), "{values:?}");
+    assert!(values.sum >= (1..=10).map(|calls| 10 * calls).sum(), "{values:?}");
 }

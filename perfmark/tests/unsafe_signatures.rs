@@ -2,10 +2,14 @@
 
 #![deny(warnings, clippy::pedantic, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
-use std::ffi::c_int;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use std::task::{Context, Poll, Waker};
+mod executor;
 
+use std::ffi::c_int;
+use std::future::ready;
+use std::pin::pin;
+use std::task::Poll;
+
+use executor::once;
 use perfmark::perfmark;
 
 /// # Safety
@@ -64,7 +68,7 @@ fn wide(numbers: &[i32; 8]) -> i32 {
 #[inline]
 #[must_use]
 async fn wide_later(numbers: &[i32; 8]) -> i32 {
-    std::future::ready(()).await;
+    ready(()).await;
     // The body has the function's features, so this call is safe.
     wide(numbers)
 }
@@ -218,10 +222,56 @@ fn functions_for_specific_processors_behave_as_before() {
     // SAFETY: the same.
     assert_eq!(unsafe { Wide([2; 8]).sum::<i64>() }, 16);
     // SAFETY: the same.
-    let mut later = std::pin::pin!(unsafe { wide_later(&[1; 8]) });
-    assert_eq!(later.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(8));
+    let later = pin!(unsafe { wide_later(&[1; 8]) });
+    assert_eq!(once(later), Poll::Ready(8));
     let marks = perfmark::snapshot().marks;
     let calls = |name: &str| marks.iter().find(|mark| mark.name == name).map(|mark| mark.calls);
     let names = ["wide", "wide_later", "sum<i64>", "in a wide function"];
     assert_eq!(names.map(calls), [3, 1, 1, 1].map(|calls| cfg!(feature = "record").then_some(calls)));
+}
+
+/// Reads the number.
+///
+/// # Safety
+///
+/// The pointer is valid for reads until the future is dropped.
+#[perfmark(time)]
+async unsafe fn number(pointer: *const u32) -> u32 {
+    ready(()).await;
+    // SAFETY: the caller keeps the contract above.
+    unsafe { *pointer }
+}
+
+trait Pointee {
+    /// # Safety
+    ///
+    /// The pointer is valid for reads.
+    async unsafe fn number(&self) -> u32;
+
+    /// # Safety
+    ///
+    /// As for `number`.
+    #[perfmark(time)]
+    async unsafe fn twice(&self) -> u32 {
+        // SAFETY: the caller keeps the contract above.
+        2 * unsafe { self.number() }.await
+    }
+}
+
+impl Pointee for *const u32 {
+    #[perfmark(time)]
+    async unsafe fn number(&self) -> u32 {
+        // SAFETY: the caller keeps the contract of the trait.
+        unsafe { number(*self) }.await
+    }
+}
+
+#[test]
+fn unsafe_functions_stay_unsafe() {
+    let pointer: *const u32 = &7;
+    // SAFETY: the pointer is to a live number.
+    let futures = unsafe { (number(pointer), pointer.number(), pointer.twice()) };
+    assert_eq!(once(pin!(futures.0)), Poll::Ready(7));
+    assert_eq!(once(pin!(futures.1)), Poll::Ready(7));
+    assert_eq!(once(pin!(futures.2)), Poll::Ready(14));
 }

@@ -4,6 +4,8 @@ use std::process::Command;
 
 use perfmark::Snapshot;
 
+use crate::reports::Merged;
+
 use super::directory::Directory;
 use super::program::{OWN_TROUBLE, code, not_started, run_to_end};
 #[cfg(unix)]
@@ -39,12 +41,7 @@ pub(super) fn run_once(mut command: Command) -> Result<Option<Snapshot>, Ended> 
     }
     match reports? {
         (_, unreadable) if unreadable > 0 => Err(("a report could not be read".into(), OWN_TROUBLE)),
-        (all, _) => {
-            let all = all.into_iter().map(|(_, one)| one);
-            Ok(all.reduce(|mut merged, one| {
-                merged.merge(&one);
-                merged
-            }))
-        }
+        (all, _) if all.is_empty() => Ok(None),
+        (all, _) => Ok(Some(Merged::of(all.into_iter().map(|(_, one)| one)))),
     }
 }

@@ -1,9 +1,12 @@
 //! Running the command line.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::ptr;
 
 use super::program::{SCENARIO, ending, text, unset_variables};
 use super::sample::Folder;
@@ -55,6 +58,27 @@ pub(super) fn running(folder: &Folder, options: &[&str], scenario: &str) -> Comm
     let mut command = perfmark(&arguments);
     command.env(SCENARIO, scenario).env("TMPDIR", &folder.0).env("RUST_BACKTRACE", "0");
     command
+}
+
+/// Starts a command with pipes for its output, and waits until its program has printed `ready`.
+#[track_caller]
+pub(super) fn start_until_ready(command: &mut Command) -> Child {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
+    assert_eq!(line, "ready\n");
+    child
+}
+
+/// The two ends of a new pseudo-terminal: this program's, and that of a command.
+pub(super) fn terminal() -> (File, OwnedFd) {
+    let (mut ours, mut theirs) = (-1, -1);
+    // SAFETY: the memory is live, and nothing else owns the two descriptors.
+    unsafe {
+        let opened = libc::openpty(&raw mut ours, &raw mut theirs, ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        assert_eq!(opened, 0);
+        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
+    }
 }
 
 pub(super) fn is_empty(folder: &Path) -> bool {

@@ -1,5 +1,6 @@
 //! `perfmark diff`: what it compares and shows.
 
+use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
 use super::command::{answer, assert_contains, stdout};
@@ -19,6 +20,10 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
+    (
+        "a_comparison_fits_into_a_comment_failed_gates_first_and_says_how_much_does_not",
+        a_comparison_fits_into_a_comment,
+    ),
 ];
 
 fn a_caller_is_not_blamed_for_its_callees() {
@@ -311,4 +316,40 @@ fn a_comparison_is_available_as_markdown_and_json() {
     assert_eq!(document["marks"][0]["mark"], "parse");
     assert_eq!(document["marks"][0]["events"][0]["verdict"], "more");
     assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
+}
+
+fn a_comparison_fits_into_a_comment() {
+    /// More than fit into a comment.
+    const MARKS: usize = 2_000;
+    let folder = Folder::new("cli-comment");
+    let names: Vec<String> = (0..MARKS).map(|number| format!("mark_{number}")).collect();
+    let with_dearer = |dearer: usize| {
+        let marks = names.iter().enumerate();
+        let marks = marks.map(|(number, name)| (name.as_str(), if number < dearer { 1_500 } else { 1_000 }));
+        folder.report(&format!("{dearer}-dearer"), &report(&marks.collect::<Vec<_>>()))
+    };
+    let left_out = |more: usize| format!("… and {more} more that do not fit here; `--format json` has all.");
+    let base = with_dearer(0);
+    for dearer in [2, 300, MARKS] {
+        let gate = ["--fail-on", "instructions:1%", "--format", "markdown"];
+        let text = stdout(&[&["diff", &base, &with_dearer(dearer)], &gate[..]].concat(), 1);
+        assert!(text.len() <= 65_536, "{}", text.len());
+        let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+        let (failures, rows) = (lines("- mark"), lines("| mark\\"));
+        if dearer == MARKS {
+            assert!(failures > 300 && rows < 10, "{failures} failures, {rows} rows");
+            assert_eq!(text.lines().nth(failures + 3), Some(&*left_out(dearer - failures)));
+        } else {
+            assert!(failures == dearer && rows > dearer + 10, "{failures} failures, {rows} rows");
+            assert_eq!(text.matches("| +50.0 % |").count(), dearer);
+            let others = counted((MARKS - dearer) as u64, "mark");
+            assert!(text.contains(&format!("{others}: no change found</summary>")), "{text}");
+            assert!(text.contains(&left_out(MARKS - rows)), "{text}");
+        }
+        if dearer == 2 {
+            let start = "❌ **perfmark**: 2 of 2,000 marks changed; 1 of 1 gate failed\n\n\
+                         - mark\\_0: instructions per call rose by 50.0 %";
+            assert!(text.starts_with(start), "{text}");
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use perfmark::{Read, Snapshot, Unit};
@@ -97,10 +96,16 @@ impl Repository {
     /// `perfmark gate`, which leaves no temporary files, and no checkout.
     #[track_caller]
     fn gate(&self, arguments: &[&str], status: i32) -> Output {
+        self.gate_with(&[], arguments, status)
+    }
+
+    /// The same with these variables.
+    #[track_caller]
+    fn gate_with(&self, variables: &[(&str, &str)], arguments: &[&str], status: i32) -> Output {
         let mut command = perfmark(&["gate"]);
         self.settings(command.args(arguments)).env("GIT_COMMITTER_NAME", "test").env("GIT_AUTHOR_NAME", "test");
         command.env("GIT_COMMITTER_EMAIL", "test@localhost").env("GIT_AUTHOR_EMAIL", "test@localhost");
-        let output = command.output().expect("started");
+        let output = command.envs(variables.iter().copied()).output().expect("started");
         assert_code(&output, status);
         assert!(is_empty(&self.temporary.0), "{}", ending(&output));
         if self.folder.0.join(".git").exists() {
@@ -140,10 +145,10 @@ fn a_gate_in_a_hook_of_git_leaves_the_index_alone() {
     repository.set_report(&report(&[("parse", 900)]));
     repository.git(&["add", "report.json"]);
     // As git starts hooks.
-    for index in [PathBuf::from(".git/index"), repository.folder.0.join(".git/index")] {
-        let mut command = perfmark(&["gate", "--base", "HEAD", GATE[0], GATE[1]]);
-        repository.settings(&mut command).env("GIT_DIR", ".git").env("GIT_INDEX_FILE", index);
-        assert_code(&command.output().expect("started"), 0);
+    let absolute = repository.folder.0.join(".git/index");
+    for index in [".git/index", absolute.to_str().expect("UTF-8")] {
+        let variables = [("GIT_DIR", ".git"), ("GIT_INDEX_FILE", index)];
+        repository.gate_with(&variables, &["--base", "HEAD", GATE[0], GATE[1]], 0);
         assert_eq!(repository.git(&["status", "--porcelain", "--untracked-files=no"]), "M  report.json\n");
     }
 }
@@ -220,9 +225,7 @@ fn a_gate_takes_empty_variables_as_unset() {
     repository.folder.file("src/main.rs", PROGRAM.replace("fn main() {", check));
     repository.commit();
     for variable in ["PERFMARK_FILTER", "PERFMARK_EVENTS"] {
-        let mut command = perfmark(&["gate", "--base", "HEAD"]);
-        let output = repository.settings(command.args(GATE)).env(variable, "").output().expect("started");
-        assert_code(&output, 0);
+        repository.gate_with(&[(variable, "")], &["--base", "HEAD", GATE[0], GATE[1]], 0);
     }
 }
 
@@ -230,6 +233,10 @@ fn a_gate_that_cannot_compare_says_why() {
     let repository = Repository::new("errors");
     let head = ["--base", "HEAD"];
     let check = |arguments: &[&str], parts: &[&str]| repository.check(arguments, 2, parts);
+    let check_with = |name: &str, value: &str, parts: &[&str]| {
+        let output = repository.gate_with(&[(name, value)], &["--base", "HEAD", GATE[0], GATE[1]], 2);
+        assert_contains(text(&output.stderr), parts);
+    };
     check(&["--base", "no-such-branch"], &["git knows no commit `no-such-branch`; fetch it first"]);
     check(&["--base", "HEAD", "--bench", "other"], &["the working directory has no bench `other`"]);
     check(&["--base", "HEAD", "--times", "0"], &["invalid value '0' for '--times <N>'"]);
@@ -237,19 +244,10 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&["--base", "HEAD", "--baseline", "base.json"], &["--base has no meaning with --baseline FILE"]);
     check(&["--save", "--times", "5"], &["--save", "--times"]);
     check(&[], &["--base <REF>", "--baseline", "--save"]);
-    let mut command = perfmark(&["gate", "--base", "HEAD"]);
-    let output = repository.settings(command.args(GATE)).env("PERFMARK_EVENTS", "time").output().expect("started");
-    assert_code(&output, 2);
-    assert_contains(text(&output.stderr), &["PERFMARK_EVENTS=time lacks page_faults", "unset the variable"]);
-    for (events, why) in [
-        ("time,page-faults:k", "PERFMARK_EVENTS=time,page-faults:k lacks page_faults"),
-        ("time,cycels", "PERFMARK_EVENTS: unknown event `cycels`"),
-    ] {
-        let mut command = perfmark(&["gate", "--base", "HEAD"]);
-        let output = repository.settings(command.args(GATE)).env("PERFMARK_EVENTS", events).output().expect("started");
-        assert_code(&output, 2);
-        assert_contains(text(&output.stderr), &[why]);
-    }
+    check_with("PERFMARK_EVENTS", "time", &["PERFMARK_EVENTS=time lacks page_faults", "unset the variable"]);
+    let lacking = "time,page-faults:k";
+    check_with("PERFMARK_EVENTS", lacking, &["PERFMARK_EVENTS=time,page-faults:k lacks page_faults"]);
+    check_with("PERFMARK_EVENTS", "time,cycels", &["PERFMARK_EVENTS: unknown event `cycels`"]);
     let unsaved = &["no report in refs/notes/perfmark", "`git fetch", "Save one by `perfmark gate --save`"];
     repository.check(&["--base", "HEAD", "--baseline"], 3, unsaved);
     check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
@@ -262,19 +260,13 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&["--base", "HEAD", "--times", "5", "--fail-on", "time:2%"], &["a rise by less than 3.3 %"]);
     check(&["--save", "/nowhere/base.json"], &["writing /nowhere/base.json: No such file"]);
     assert!(!repository.folder.0.join("target").exists(), "nothing was built");
-    let mut command = perfmark(&["gate", "--base", "HEAD"]);
-    let output = repository.settings(command.args(GATE)).env("PERFMARK_FILTER", "*=cycels").output().expect("started");
-    assert_code(&output, 2);
-    assert_contains(text(&output.stderr), &["PERFMARK_FILTER: ", "did you mean `cycles`"]);
+    check_with("PERFMARK_FILTER", "*=cycels", &["PERFMARK_FILTER: ", "did you mean `cycles`"]);
 
     repository.folder.file("src/main.rs", "fn main() { std::process::exit(7) }");
     check(&head, &["head: ", "exit status: 7"]);
     repository.folder.file("src/main.rs", "fn main() {}");
     check(&head, &["head recorded no call of a mark; put #[perfmark] on a function"]);
-    let mut command = perfmark(&["gate", "--base", "HEAD"]);
-    let output = repository.settings(command.args(GATE)).env("PERFMARK", "off").output().expect("started");
-    assert_code(&output, 2);
-    assert_contains(text(&output.stderr), &["head recorded no call of a mark, because PERFMARK=off is set"]);
+    check_with("PERFMARK", "off", &["head recorded no call of a mark, because PERFMARK=off is set"]);
     repository.folder.file("src/main.rs", "fn main() { let n: u8 = \"text\"; }");
     check(&head, &["error[E0308]", "head: cargo build: exit status: 101"]);
     repository.commit();

@@ -2,11 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::process::Stdio;
 
 use perfmark::Snapshot;
 
-use super::command::{assert_contains, is_empty, running, stderr, unshare};
+use super::command::{assert_contains, is_empty, running, start_until_ready, stderr, terminal, unshare};
 use super::program::{assert_code, ending, text};
 use super::sample::Folder;
 
@@ -216,13 +215,8 @@ fn settings_for_a_program_are_passed_on() {
 }
 
 fn a_signal_reaches_the_program() {
-    use std::io::BufRead as _;
     let folder = Folder::new("cli-signal");
-    let mut child =
-        running(&folder, &[], "waits").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-    let mut line = String::new();
-    std::io::BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
-    assert_eq!(line, "ready\n");
+    let child = start_until_ready(&mut running(&folder, &[], "waits"));
     // SAFETY: the process is the one that this test started.
     unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) };
     let output = child.wait_with_output().expect("ended");
@@ -232,20 +226,13 @@ fn a_signal_reaches_the_program() {
 }
 
 fn ctrl_c_ends_the_program_and_its_report_follows() {
-    use std::io::{BufRead as _, Read as _};
-    use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::process::CommandExt as _;
     let folder = Folder::new("cli-ctrl-c");
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: the memory is live, and nothing else owns the two descriptors.
-    let (mut ours, theirs) = unsafe {
-        use std::ptr::null_mut;
-        assert_eq!(libc::openpty(&raw mut ours, &raw mut theirs, null_mut(), null_mut(), null_mut()), 0);
-        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
-    };
+    let (mut ours, theirs) = terminal();
     let terminal = theirs.as_raw_fd();
     let mut command = running(&folder, &[], "parks");
-    command.stdin(theirs.try_clone().expect("cloned")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(theirs.try_clone().expect("cloned"));
     // SAFETY: it calls only setsid(2) and ioctl(2), so that Ctrl-C reaches both processes as at a terminal.
     unsafe {
         command.pre_exec(move || {
@@ -253,22 +240,15 @@ fn ctrl_c_ends_the_program_and_its_report_follows() {
             Ok(())
         });
     }
-    let mut child = command.spawn().expect("started");
-    let mut line = String::new();
-    let mut printed = std::io::BufReader::new(child.stdout.take().expect("piped"));
-    printed.read_line(&mut line).expect("read");
-    assert_eq!(line, "ready\n");
+    let child = start_until_ready(&mut command);
     ours.write_all(b"\x03").expect("written");
-    let mut report = String::new();
-    child.stderr.take().expect("piped").read_to_string(&mut report).expect("read");
-    let status = child.wait().expect("ended");
-    assert_eq!(status.code(), Some(128 + libc::SIGINT), "{status}: {report}");
-    assert_contains(&report, &["perfmark · cli", "work"]);
-    assert!(is_empty(&folder.0), "{report}");
+    let output = child.wait_with_output().expect("ended");
+    assert_code(&output, 128 + libc::SIGINT);
+    assert_contains(text(&output.stderr), &["perfmark · cli", "work"]);
+    assert!(is_empty(&folder.0), "{}", ending(&output));
 }
 
 fn sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone() {
-    use std::io::BufRead as _;
     let folder = Folder::new("cli-sigint");
     for (scenario, setting, status, is_reported) in [
         ("parks", None, 128 + libc::SIGINT, true),
@@ -280,10 +260,7 @@ fn sigint_from_a_process_gives_a_report_and_leaves_other_actions_alone() {
     ] {
         let mut command = running(&folder, &[], scenario);
         command.envs(setting.map(|setting| ("PERFMARK_ON_SIGINT", setting)));
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
-        let mut line = String::new();
-        std::io::BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
-        assert_eq!(line, "ready\n", "{scenario}");
+        let child = start_until_ready(&mut command);
         if scenario != "parks, forked" {
             // SAFETY: the process is the one that this test started.
             unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };

@@ -1,14 +1,14 @@
 //! `perfmark report`: formats, merging, filters, and the files that it reads and writes.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
-use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
+use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout, terminal};
 use super::program::text;
 use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
@@ -77,7 +77,7 @@ fn several_reports_are_merged_exactly() {
         text(&output.stderr),
         &["merged 3 reports; program and process number are those of the first", "--each shows each"],
     );
-    assert_eq!(stdout(&["report", "--merge", "--format", "json", one, two, three], 0), sample::json(&merged));
+    assert_eq!(stdout(&["report", "--format", "json", one, two, three], 0), sample::json(&merged));
     let each = stdout(&["report", "--each", one, two], 0);
     assert_contains(&each, &[&format!("==> {one} <=="), &format!("==> {two} <==")]);
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
@@ -110,15 +110,7 @@ fn each_is_accepted_only_with_some_formats() {
 
 /// What a command prints on a terminal that is its stdout and stderr.
 fn on_terminal(mut command: Command) -> String {
-    use std::io::Read as _;
-    use std::os::fd::{FromRawFd as _, OwnedFd};
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: the memory is live, and nothing else owns the two descriptors.
-    let (mut ours, theirs) = unsafe {
-        use std::ptr::null_mut;
-        assert_eq!(libc::openpty(&raw mut ours, &raw mut theirs, null_mut(), null_mut(), null_mut()), 0);
-        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
-    };
+    let (mut ours, theirs) = terminal();
     let mut child = command.stdout(theirs.try_clone().expect("cloned")).stderr(theirs).spawn().expect("started");
     // Closes the command's own copies of the descriptors.
     drop(command);

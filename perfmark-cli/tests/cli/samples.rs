@@ -187,7 +187,7 @@ fn embedded_source_text_is_in_the_page() {
     snapshot.sources = vec![text];
     let file = folder.report("a.json", &snapshot);
     let page = stdout(&["report", "--format", "html", &file], 0);
-    assert_contains(&page, &[r#""src/main.rs": {"7":" text.find(\"\u003c/script>\")"}"#]);
+    assert_contains(&page, &[r#"{"file":"src/main.rs","line":7,"lines":[" text.find(\"\u003c/script>\")"]}"#]);
     assert_contains(&stdout(&["report", &file], 0), &["src/main.rs:7 text.find("]);
     let refused = stderr(&["report", "--embed-sources", &file], 2);
     assert_contains(&refused, &["supports the format json; table, markdown and html read the sources themselves"]);

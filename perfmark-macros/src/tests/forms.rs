@@ -149,6 +149,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 pub(crate) unsafe fn g(self) {}
                 m! {}
                 fn h() -> A<{ N }> {}
+                fn {}
             }
         },
         &quote! {
@@ -159,7 +160,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 const fn e() {}
                 #[unsafe(naked)] extern "C" fn i() { b!() }
                 #[cfg_attr(a, unsafe(naked))] extern "C" fn j() { b!() }
-                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                #[a::b::perfmark(time, crate = a::b)]
                 async fn f() {}
                 #[a::b::perfmark(time, every = 2, crate = a::b)]
                 /// Documented.
@@ -167,6 +168,7 @@ fn functions_of_an_impl_get_the_attribute() {
                 m! {}
                 #[a::b::perfmark(time, every = 2, crate = a::b)]
                 fn h() -> A<{ N }> {}
+                fn {}
             }
         },
     );
@@ -242,39 +244,6 @@ fn a_second_mark_of_an_item_is_refused() {
         &quote! { #[perfmark(skip)] fn b() { 1 } },
         &quote! { #[perfmark(skip)] fn b() { #body } },
     );
-}
-
-#[test]
-fn generic_is_refused_where_no_function_can_be_generic() {
-    let fragment = Group::new(Delimiter::None, quote!(impl Sized));
-    let generic = [
-        quote! { impl<T> A<T> { fn b() {} } },
-        quote! { impl<'a, const N: usize> A<'a, N> { fn b() {} } },
-        quote! { impl A { fn b<'a: 'c, 'c, #[d] T>() {} } },
-        quote! { impl A { fn b() {} const C: u8 = 1; pub(crate) async fn c(&self, d: &[impl Sized]) {} } },
-        quote! { impl A { fn b(c: #fragment) {} } },
-        quote! { impl A { fn b(c: type_of!(A)) {} } },
-        quote! { trait A { fn b(&self) {} } },
-        quote! { mod a { mod b { impl<T> C for T { fn d() {} } } fn e() {} } },
-        quote! { mod a { use b; fn f() {} trait A { fn b() {} } } },
-        quote! { impl A {} },
-        quote! { impl A { fn } },
-    ];
-    for item in generic {
-        assert!(!expand(&quote!(generic), &item).to_string().contains("compile_error"), "{item}");
-    }
-    let plain = [
-        quote! { impl A { fn b() {} } },
-        quote! { impl<'a> A<'a> for B<C> { fn b<'c>(&'c self) -> impl Sized + 'c {} const fn d<T>() {} } },
-        quote! { impl A { fn b(c: u8) -> B<C> where B<C>: D {} } },
-        quote! { mod a { mod b { impl<'c> C<'c> { fn d() {} } } fn e() {} struct F<T>(T); } },
-    ];
-    for item in plain {
-        let message = refusal(&quote!(time, generic), &item);
-        assert!(message.starts_with("`generic` gives each type of a generic function its own row"), "{message}");
-    }
-    // The attribute does not see whether the function is a method of a generic type.
-    assert!(!expand(&quote!(generic), &quote! { fn b() {} }).to_string().contains("compile_error"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{assert_expands, called};
+use super::{assert_expands, called, refusal};
 use crate::{expand, region};
 
 #[test]
@@ -129,6 +129,18 @@ fn a_future_that_is_not_the_functions_own_is_not_the_call() {
         assert_expands(&quote!(), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #marked } });
         assert_expands(&quote!(skip), &quote! { fn f() -> A { #marked } }, &quote! { fn f() -> A { #written } });
     }
+}
+
+#[test]
+fn one_function_or_region_whose_calls_are_futures_has_no_every() {
+    let why = "all calls of async functions and async blocks are measured: remove `every`";
+    for item in [quote! { async fn f() { a.await } }, quote! { fn f() -> A { Box::pin(async { a }) } }] {
+        assert_eq!(refusal(&quote!(time, every = 2), &item), why);
+    }
+    assert!(region::expand(quote!("a", every = 2, async { b.await })).to_string().contains(why));
+    let written = quote! { mod a { fn f() -> A { async { a } } } };
+    let marked = quote! { mod a { #[::perfmark::perfmark(time,)] fn f() -> A { async { a } } } };
+    assert_expands(&quote!(time, every = 2), &written, &marked);
 }
 
 #[test]

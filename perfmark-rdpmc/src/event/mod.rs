@@ -196,9 +196,11 @@ impl Event {
         resolve::resolve(&self.kind, machine, &|| format!("event {:?}", self.to_string()))
     }
 
-    /// The same event with other modifiers, for display.
-    pub(crate) fn shown_with(&self, modifiers: Modifiers) -> impl fmt::Display + '_ {
-        Shown { kind: &self.kind, modifiers }
+    /// Writes the event with other modifiers.
+    pub(crate) fn write(&self, modifiers: Modifiers, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        let between = if matches!(self.kind, Kind::Pmu { .. }) { "" } else { ":" };
+        if modifiers.is_empty() { Ok(()) } else { write!(f, "{between}{modifiers}") }
     }
 }
 
@@ -212,22 +214,9 @@ fn generic_number(kind: &Kind) -> Option<(u32, u64)> {
     }
 }
 
-struct Shown<'a> {
-    kind: &'a Kind,
-    modifiers: Modifiers,
-}
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.kind)?;
-        let between = if matches!(self.kind, Kind::Pmu { .. }) { "" } else { ":" };
-        if self.modifiers.is_empty() { Ok(()) } else { write!(f, "{between}{}", self.modifiers) }
-    }
-}
-
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.shown_with(self.modifiers))
+        self.write(self.modifiers, f)
     }
 }
 
@@ -263,27 +252,5 @@ impl From<CacheEvent> for Event {
 impl From<Breakpoint> for Event {
     fn from(breakpoint: Breakpoint) -> Self {
         Self::plain(Kind::Breakpoint(breakpoint))
-    }
-}
-
-impl Machine {
-    /// The events that this machine's PMUs list in sysfs, sorted: `cpu/mem-loads/`. Some require more terms, and some
-    /// PMUs cannot count for one thread; [`Event::resolve`] and opening then return an error. Events whose files cannot
-    /// be read are not listed.
-    ///
-    /// ```
-    /// for event in perfmark_rdpmc::Machine::here().events() {
-    ///     println!("{event}");
-    /// }
-    /// ```
-    #[must_use]
-    pub fn events(&self) -> Vec<Event> {
-        let pmus = self.pmus().unwrap_or_default();
-        let pmus = pmus.iter().filter_map(|name| pmu::Pmu::find(self, name).ok()?);
-        let texts = pmus.flat_map(|pmu| {
-            let events = pmu.events().unwrap_or_default();
-            events.into_iter().map(move |event| format!("{}/{event}/", pmu.name()))
-        });
-        texts.filter_map(|text| text.parse().ok()).collect()
     }
 }

@@ -1,44 +1,22 @@
 //! How the kernel's errors are explained, and what is refused without asking it.
 
 use std::fs;
-use std::path::PathBuf;
 
 use super::*;
 use crate::attr::Field;
 use crate::event::Event;
+use crate::machine::Files;
 
-/// A machine's files in a temporary directory, removed on drop.
-struct Files(PathBuf);
-
-impl Files {
-    /// `root` says whether the process has all capabilities; `uid_map` describes its user namespace.
-    fn new(name: &str, level: &str, root: bool, uid_map: &str) -> Self {
-        let files = Self(std::env::temp_dir().join(format!("perfmark-open-{}-{name}", std::process::id())));
-        let status = if root { "CapEff:\t000001ffffffffff\n" } else { "CapEff:\t0000000000000000\n" };
-        let probes = ["kprobe", "uprobe"].map(|pmu| format!("sys/bus/event_source/devices/{pmu}/type"));
-        for (path, text) in [
-            (PARANOID, level),
-            ("proc/self/status", status),
-            ("proc/self/uid_map", uid_map),
-            (&probes[0], "8"),
-            (&probes[1], "9"),
-        ] {
-            let file = files.0.join(path);
-            fs::create_dir_all(file.parent().expect("below the root")).expect("writable");
-            fs::write(file, text).expect("writable");
-        }
-        files
-    }
-
-    fn machine(&self) -> Machine {
-        Machine::at(&self.0)
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
-    }
+/// A machine's files. `root` says whether the process has all capabilities; `uid_map` describes its user namespace.
+fn files(name: &str, level: &str, root: bool, uid_map: &str) -> Files {
+    let files = Files::new(&format!("open-{name}"));
+    let status = if root { "CapEff:\t000001ffffffffff\n" } else { "CapEff:\t0000000000000000\n" };
+    files.write(PARANOID, level);
+    files.write("proc/self/status", status);
+    files.write("proc/self/uid_map", uid_map);
+    files.write("sys/bus/event_source/devices/kprobe/type", "8");
+    files.write("sys/bus/event_source/devices/uprobe/type", "9");
+    files
 }
 
 const FIRST_NAMESPACE: &str = "         0          0 4294967295\n";
@@ -69,18 +47,18 @@ fn message_on(target: &Target, attr: &Attr, machine: &Machine, errno: i32, dummy
 
 #[test]
 fn a_level_above_2_is_explained_as_this_kernel_treats_it() {
-    let three = Files::new("three", "3\n", false, FIRST_NAMESPACE);
+    let three = files("three", "3\n", false, FIRST_NAMESPACE);
     let kernels = attr("page-faults:uk");
-    let debian = message(&kernels, &three.machine(), libc::EACCES, Err(libc::EACCES));
+    let debian = message(&kernels, &Machine::at(&three.0), libc::EACCES, Err(libc::EACCES));
     assert!(
         debian.contains("is 3, and this kernel (as Debian's and Ubuntu's) then requires CAP_SYS_ADMIN"),
         "{debian}"
     );
     assert!(debian.contains("sysctl kernel.perf_event_paranoid=2"), "{debian}");
-    let mainline = message(&kernels, &three.machine(), libc::EACCES, Ok(()));
+    let mainline = message(&kernels, &Machine::at(&three.0), libc::EACCES, Ok(()));
     assert!(mainline.contains("is 3: counting kernel mode requires CAP_PERFMON, or level 1"), "{mainline}");
     assert!(!mainline.contains("CAP_SYS_ADMIN"), "{mainline}");
-    let mainline = message(&attr("page-faults"), &three.machine(), libc::EACCES, Ok(()));
+    let mainline = message(&attr("page-faults"), &Machine::at(&three.0), libc::EACCES, Ok(()));
     assert!(mainline.contains("which allows it") && mainline.contains("security module"), "{mainline}");
 }
 
@@ -89,10 +67,10 @@ fn capabilities_of_a_user_namespace_are_reported_as_ineffective() {
     for (level, event) in
         [("2\n", "page-faults:uk"), ("4\n", "page-faults"), ("2\n", "uprobe/path=/bin/true,offset=1/")]
     {
-        let all = Files::new("all", level, true, FIRST_NAMESPACE);
-        let own = Files::new("own", level, true, OWN_NAMESPACE);
-        let none = Files::new("none", level, false, OWN_NAMESPACE);
-        let of = |files: &Files| message(&attr(event), &files.machine(), libc::EACCES, Err(libc::EACCES));
+        let all = files("all", level, true, FIRST_NAMESPACE);
+        let own = files("own", level, true, OWN_NAMESPACE);
+        let none = files("none", level, false, OWN_NAMESPACE);
+        let of = |files: &Files| message(&attr(event), &Machine::at(&files.0), libc::EACCES, Err(libc::EACCES));
         assert!(of(&own).contains("belong to its user namespace"), "{}", of(&own));
         assert!(of(&own).contains("CAP_"), "{}", of(&own));
         assert!(!of(&none).contains("namespace"), "{}", of(&none));
@@ -102,16 +80,16 @@ fn capabilities_of_a_user_namespace_are_reported_as_ineffective() {
 
 #[test]
 fn probes_name_the_capability_that_they_require() {
-    let files = Files::new("probes", "1\n", false, FIRST_NAMESPACE);
-    let of = |event: &str| message(&attr(event), &files.machine(), libc::EACCES, Ok(()));
+    let files = files("probes", "1\n", false, FIRST_NAMESPACE);
+    let of = |event: &str| message(&attr(event), &Machine::at(&files.0), libc::EACCES, Ok(()));
     assert!(of("uprobe/path=/bin/true,offset=1/").contains("uprobes require CAP_SYS_ADMIN at every level"));
     assert!(of("kprobe/func=vfs_read/uk").contains("kprobes require CAP_PERFMON (CAP_SYS_ADMIN before linux 5.8)"));
 }
 
 #[test]
 fn eperm_comes_from_a_filter_except_for_tracepoints_and_kernel_addresses() {
-    let files = Files::new("eperm", "2\n", false, FIRST_NAMESPACE);
-    let of = |event: &str| message(&attr(event), &files.machine(), libc::EPERM, Ok(()));
+    let files = files("eperm", "2\n", false, FIRST_NAMESPACE);
+    let of = |event: &str| message(&attr(event), &Machine::at(&files.0), libc::EPERM, Ok(()));
     for event in ["page-faults", "cycles", "mem:0x1000/8:w"] {
         assert!(of(event).contains("seccomp filter"), "{}", of(event));
     }
@@ -148,8 +126,8 @@ fn a_pmu_that_samples_at_no_frequency_says_so() {
 
 #[test]
 fn a_target_that_is_refused_is_named_with_what_it_requires() {
-    let files = Files::new("targets", "2\n", false, FIRST_NAMESPACE);
-    let machine = files.machine();
+    let files = files("targets", "2\n", false, FIRST_NAMESPACE);
+    let machine = Machine::at(&files.0);
     for (path, text) in [
         (ONLINE_CPUS, "0-3\n"),
         ("proc/self/status", "Uid:\t65534\t65534\t65534\t65534\nCapEff:\t0000000000000000\n"),
@@ -240,8 +218,8 @@ fn each_documented_errno_has_its_cause() {
 #[test]
 fn tracepoints_without_permission_name_the_level() {
     for (level, needs) in [("2\n", "counting kernel mode requires CAP_PERFMON, or level 1"), ("1\n", "level -1")] {
-        let files = Files::new(&format!("tracepoint-{}", level.trim()), level, false, FIRST_NAMESPACE);
-        let why = message(&attr("2:316:uk"), &files.machine(), libc::EPERM, Ok(()));
+        let files = files(&format!("tracepoint-{}", level.trim()), level, false, FIRST_NAMESPACE);
+        let why = message(&attr("2:316:uk"), &Machine::at(&files.0), libc::EPERM, Ok(()));
         assert!(why.contains(needs), "{why}");
     }
 }

@@ -4,12 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use super::ring::Ring;
 use super::sampler::Sampler;
-use crate::control::{self, REFRESH_WITHOUT_SAMPLES};
+use crate::control;
 use crate::error::Error;
-use crate::machine::Machine;
-use crate::pmu_event::Refusal;
 use crate::source::Source;
-use crate::sys::{IOC_DISABLE, IOC_ENABLE, IOC_MODIFY_ATTRIBUTES, IOC_PERIOD, IOC_REFRESH, IOC_RESET};
+use crate::sys::{IOC_DISABLE, IOC_ENABLE, IOC_PERIOD, IOC_RESET};
 
 impl Ring {
     /// Starts all events of the ring: after [`disable`](Self::disable), or if they were opened
@@ -20,7 +18,7 @@ impl Ring {
     /// If the kernel refuses, or in a forked child, as the ring belongs to the parent. This holds for every request
     /// here.
     pub fn enable(&self) -> Result<(), Error> {
-        self.all("ioctl(ENABLE)", |source| source.ioctl(IOC_ENABLE, 0))
+        control::request(&mut self.sources.iter(), &self.attr, "ioctl(ENABLE)", IOC_ENABLE)
     }
 
     /// Stops all events of the ring.
@@ -29,7 +27,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
-        self.all("ioctl(DISABLE)", |source| source.ioctl(IOC_DISABLE, 0))
+        control::request(&mut self.sources.iter(), &self.attr, "ioctl(DISABLE)", IOC_DISABLE)
     }
 
     /// Sets the [counts](Self::counts) of all events of the ring to 0. Their times and lost records continue. If an
@@ -39,7 +37,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable).
     pub fn reset(&self) -> Result<(), Error> {
-        self.all("ioctl(RESET)", |source| source.ioctl(IOC_RESET, 0))
+        control::request(&mut self.sources.iter(), &self.attr, "ioctl(RESET)", IOC_RESET)
     }
 
     /// Changes a sampled breakpoint to another address, length or access: to the breakpoint of `sampler`, whose event
@@ -50,14 +48,8 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). Only breakpoints can be changed, and only to other breakpoints.
     pub fn modify_attributes(&mut self, sampler: &Sampler) -> Result<(), Error> {
-        control::check_modification(&self.attr, &sampler.attr)?;
-        let attr = sampler.attr.clone().with_ring(self.layout.read_format);
-        let requests = attr.encode(&Machine::here())?;
-        let modified = self
-            .sampled()
-            .zip(&requests)
-            .try_for_each(|(source, request)| source.ioctl_pointer(IOC_MODIFY_ATTRIBUTES, &mut request.attr()));
-        modified.map_err(|refusal| control::explain_modification(refusal, &self.attr, &sampler.attr))?;
+        let requested = sampler.attr.clone().with_ring(self.layout.read_format);
+        control::modify(&mut self.sampled(), &self.attr, &sampler.attr, &requested)?;
         self.attr = sampler.attr.clone();
         Ok(())
     }
@@ -69,8 +61,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). [`Sampler::dummy`](super::Sampler::dummy) has no period.
     pub fn period(&self, period: u64) -> Result<(), Error> {
-        let changed = self.sampled().try_for_each(|source| source.ioctl_pointer(IOC_PERIOD, &mut { period }));
-        changed.map_err(|refusal| control::explain_period(refusal, &self.attr, period))
+        control::change_period(&mut self.sampled(), &self.attr, period)
     }
 
     /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which
@@ -101,12 +92,7 @@ impl Ring {
     ///
     /// As [`period`](Self::period). 0 is refused, and so is an event that inherits.
     pub fn refresh(&self, samples: u32) -> Result<(), Error> {
-        if samples == 0 {
-            return Err(Error::refused(self.name(), REFRESH_WITHOUT_SAMPLES));
-        }
-        let refreshed = self.sampled().try_for_each(|source| source.ioctl(IOC_REFRESH, samples.into()));
-        let why = control::why_not_refreshed(&self.attr);
-        refreshed.map_err(|refusal| control::explained(refusal, "ioctl(REFRESH)", &self.attr, why))
+        control::refresh(&mut self.sampled(), &self.attr, samples)
     }
 
     /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
@@ -127,9 +113,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). Other events have no filters.
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
-        control::set_filter(filter, &self.name(), |filter| {
-            self.sampled().try_for_each(|source| source.set_filter(filter))
-        })
+        control::set_filter(&mut self.sampled(), &self.attr, filter)
     }
 
     /// The kernel's id of the sampled event, which records contain if requested; on a processor with several kinds of
@@ -145,10 +129,5 @@ impl Ring {
     /// The sampled event on each kind of core.
     fn sampled(&self) -> impl Iterator<Item = &Source> {
         self.sources[..self.own].iter()
-    }
-
-    fn all(&self, call: &str, request: impl Fn(&Source) -> Result<(), Refusal>) -> Result<(), Error> {
-        let requested = self.sources.iter().try_for_each(request);
-        requested.map_err(|refusal| refusal.explain(call, self.name()))
     }
 }

@@ -68,9 +68,10 @@ mod output;
 
 pub use crate::flags::{Branches, Content, ReadFormat, Records, TransactionFlags};
 pub use crate::source::Count;
+pub use crate::sys::Ready;
 pub(crate) use output::set_output;
 pub use parameters::{AuxAction, Clock};
-pub use reader::{Reader, Ready, wait, wait_or_wake};
+pub use reader::{Reader, wait, wait_or_wake};
 pub use record::{
     Aux, Body, BpfEvent, Branch, BranchStack, Comm, DataSource, Ksymbol, Layout, MappedFile, Mmap, Mmap2, Mode,
     Namespaces, Origin, Read, Record, Registers, Sample, Stack, Switch, Task, TextPoke, ThreadId, Throttle,

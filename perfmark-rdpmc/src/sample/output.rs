@@ -6,8 +6,7 @@ use crate::attr::Attr;
 use crate::control::ONLY_FOR_SAMPLING;
 use crate::counter::Counter;
 use crate::error::Error;
-use crate::pmu_event::Refusal;
-use crate::sys::Descriptor;
+use crate::source::Source;
 
 impl Counter {
     /// Sends the counter's samples to `to`, instead of any earlier ring. `None` stops this. The counter samples if it
@@ -40,15 +39,15 @@ impl Counter {
     /// ([`Attr::user_reads`]; `perf_event_set_output` in `kernel/events/core.c`, linux 6.12). In a forked child, every
     /// call is an error.
     pub fn set_output(&self, to: Option<&Ring>) -> Result<(), Error> {
-        set_output(self.attr(), to, |ring| self.pmu_events().try_for_each(|pmu_event| pmu_event.set_output(ring)))
+        set_output(&mut self.sources(), self.attr(), to)
     }
 }
 
-/// Sends the samples of an event to a ring. `send` makes the request.
+/// Sends the samples of an event to a ring.
 pub(crate) fn set_output(
+    sources: &mut dyn Iterator<Item = &Source>,
     attr: &Attr,
     to: Option<&Ring>,
-    send: impl FnOnce(Option<&Descriptor>) -> Result<(), Refusal>,
 ) -> Result<(), Error> {
     // The kernel would accept it without effect.
     if !attr.samples() {
@@ -58,5 +57,6 @@ pub(crate) fn set_output(
         ring.check(attr)?;
     }
     let ring = to.map(|ring| ring.sources[0].fd()).transpose();
-    ring.and_then(send).map_err(|refusal| refusal::output(refusal, attr, to.is_some()))
+    let sent = ring.and_then(|ring| Source::each(sources, |source| source.set_output(ring)));
+    sent.map_err(|refusal| refusal::output(refusal, attr, to.is_some()))
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::record::{Aux, Record};
 use super::ring::Ring;
 use crate::error::Error;
-use crate::pmu_event::Refusal;
-use crate::sys::{self, Polled};
+use crate::source::Refusal;
+use crate::sys::{self, Ready};
 
 /// Reads the records that are in a ring at the moment, the oldest first; or the newest first, if the ring is
 /// [overwritten](super::Sampler::overwrite). Each record that was read makes room for new ones. An overwritten ring
@@ -164,24 +164,6 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// A ring that [`wait`] found ready, that has ended, or whose event is in error state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Ready {
-    /// The index of the ring among those that were waited for.
-    pub ring: usize,
-    /// Whether it has as many new records as [`Sampler::wakeup_events`](super::Sampler::wakeup_events) or
-    /// [`wakeup_watermark`](super::Sampler::wakeup_watermark) requested (`POLL_IN`). The next wait does not report them
-    /// again.
-    pub is_ready: bool,
-    /// Whether no more records will come, because its thread has ended (`POLL_HUP`). Each further wait reports it
-    /// again, at once.
-    pub has_ended: bool,
-    /// Whether the event is in error state: the kernel cannot count it, as a pinned one for which there is no counter.
-    /// Each further wait reports it again, at once. Linux reports it from 6.15 on (`POLL_ERR`).
-    pub has_error: bool,
-}
-
 /// Waits until one of the rings is ready, its thread has ended or its event is in error state, at most for `timeout`;
 /// without one, without a limit. Returns these rings; none also if a signal arrived first.
 ///
@@ -237,15 +219,7 @@ fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -
     }
     // Rounded up, so that a wait for less than a millisecond is one.
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));
-    let polled =
-        sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))?;
-    let ready = |polled: Polled| Ready {
-        ring: polled.index,
-        is_ready: polled.is_ready,
-        has_ended: polled.has_ended,
-        has_error: polled.has_error,
-    };
-    Ok(polled.into_iter().map(ready).collect())
+    sys::poll(&fds, wake, milliseconds).map_err(|errno| Error::os(errno, "poll", "rings", "see poll(2)"))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::attr::{Attr, Field};
 use crate::control;
 use crate::error::Error;
 use crate::locked_memory::LockedMemory;
-use crate::pmu_event::Refusal;
+use crate::source::Refusal;
 use crate::sys::{FLAG_FREQ, FLAG_SIGTRAP};
 
 /// The number of the last signal: `_NSIG` of `include/uapi/asm-generic/signal.h` and `arch/x86/include/asm/signal.h`.

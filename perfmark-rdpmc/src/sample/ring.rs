@@ -9,15 +9,14 @@ use super::refusal;
 use super::sampler::Sampler;
 use crate::attr::{Attr, Field};
 use crate::error::Error;
-use crate::flags::{Content, Records};
+use crate::flags::{Content, ReadFormat, Records};
 use crate::group;
 use crate::machine::Machine;
 use crate::open::{self, Opened};
-use crate::pmu_event::Refusal;
-use crate::source::{Count, Source};
+use crate::source::{Count, Refusal, Source};
 use crate::sys::{
-    self, AuxMapping, Descriptor, FLAG_USE_CLOCKID, FLAG_WRITE_BACKWARD, FORMAT_ID, FORMAT_LOST,
-    FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING, IOC_ENABLE, IOC_PAUSE_OUTPUT, PerfEventAttr, RingMapping,
+    self, AuxMapping, Descriptor, FLAG_USE_CLOCKID, FLAG_WRITE_BACKWARD, FORMAT_LOST, IOC_ENABLE, IOC_PAUSE_OUTPUT,
+    PerfEventAttr, RingMapping,
 };
 use crate::target::Target;
 
@@ -162,7 +161,7 @@ fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, La
         let mut open_event = |raw: &PerfEventAttr, target: &Target| sys::open(raw, target, None);
         match open::open_each(&attr, &sampler.target, machine, &mut open_event) {
             // The kernel may be older than 6.0.
-            Err(error) if error.errno() == Some(libc::EINVAL) && layout.reads_lost() => {
+            Err(error) if error.errno() == Some(libc::EINVAL) && layout.reads(ReadFormat::LOST) => {
                 layout.read_format &= !FORMAT_LOST;
             }
             opened => return opened.map(|opened| (opened, layout)).map_err(|error| error.about(sampler.name())),
@@ -390,8 +389,8 @@ impl Ring {
     }
 
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {
-        const CHECKED: u64 = FORMAT_TOTAL_TIME_ENABLED | FORMAT_TOTAL_TIME_RUNNING | FORMAT_ID;
-        if self.layout.read_format & CHECKED != CHECKED {
+        let checked = ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING | ReadFormat::ID;
+        if !self.layout.reads(checked) {
             let why = "its readings were requested without both times and the id (Sampler::read_format)";
             return Err(Error::refused(self.name(), why));
         }

@@ -229,17 +229,22 @@ pub(crate) const CAP_USER_TIME: u64 = 1 << 3;
 pub(crate) const CAP_USER_TIME_ZERO: u64 = 1 << 4;
 pub(crate) const CAP_USER_TIME_SHORT: u64 = 1 << 5;
 
-/// A descriptor for which `poll(2)` has something to report.
+/// A ring that [`wait`](crate::sample::wait) found ready, that has ended, or whose event is in error state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Polled {
-    /// Its index among those that were waited for.
-    pub(crate) index: usize,
-    /// `POLLIN`.
-    pub(crate) is_ready: bool,
-    /// `POLLHUP`: its thread has ended.
-    pub(crate) has_ended: bool,
-    /// `POLLERR`: the event is in error state (linux 6.15).
-    pub(crate) has_error: bool,
+#[non_exhaustive]
+pub struct Ready {
+    /// The index of the ring among those that were waited for.
+    pub ring: usize,
+    /// Whether it has as many new records as [`Sampler::wakeup_events`](crate::sample::Sampler::wakeup_events) or
+    /// [`wakeup_watermark`](crate::sample::Sampler::wakeup_watermark) requested (`POLL_IN`). The next wait does not
+    /// report them again.
+    pub is_ready: bool,
+    /// Whether no more records will come, because its thread has ended (`POLL_HUP`). Each further wait reports it
+    /// again, at once.
+    pub has_ended: bool,
+    /// Whether the event is in error state: the kernel cannot count it, as a pinned one for which there is no counter.
+    /// Each further wait reports it again, at once. Linux reports it from 6.15 on (`POLL_ERR`).
+    pub has_error: bool,
 }
 
 /// The result of read(2) for an event with both times and its id in its read format.

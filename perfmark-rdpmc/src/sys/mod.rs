@@ -28,6 +28,7 @@ pub(crate) mod errno;
 )]
 mod kernel;
 
+pub use abi::Ready;
 pub(crate) use abi::*;
 #[cfg(perfmark_scripted)]
 pub use kernel::script;

@@ -8,7 +8,7 @@ use std::io::PipeReader;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 pub(crate) use self::no_emulator::EmulatedPage;
-use super::abi::{MmapPage, PerfEventAttr, Polled, ReadFormat, RingPage};
+use super::abi::{MmapPage, PerfEventAttr, ReadFormat, Ready, RingPage};
 use crate::target::Target;
 
 pub(crate) const SUPPORTED: bool = false;
@@ -33,7 +33,7 @@ pub(crate) fn attr_size() -> Option<u32> {
     None
 }
 
-pub(crate) fn poll(fds: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<Vec<Polled>, i32> {
+pub(crate) fn poll(fds: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<Vec<Ready>, i32> {
     match fds {
         [] => Ok(Vec::new()),
         [fd, ..] => match **fd {},

@@ -6,7 +6,7 @@
 //! A forked child does what the test says, and exits. All pointers are to live integers.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 use std::{env, thread};
@@ -19,14 +19,20 @@ pub(crate) fn passes(scenario: &str) {
     succeeds(Command::new(env::current_exe().expect("known")).env(SCENARIO, scenario));
 }
 
-/// Runs a program, which must succeed. If it hangs, it is killed with its children.
+/// Runs a program, which must succeed.
 pub(crate) fn succeeds(command: &mut Command) {
-    const TIMEOUT: Duration = Duration::from_secs(60);
-    let process = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let output = run_to_end(command.stdout(Stdio::piped()).stderr(Stdio::piped()), Duration::from_secs(60));
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+/// Runs a program to its end. If it takes longer, it is killed with its children.
+pub(crate) fn run_to_end(command: &mut Command, limit: Duration) -> Output {
+    let process = command.process_group(0).spawn().expect("started");
     let group = libc::pid_t::try_from(process.id()).expect("small");
     let (ended, end) = mpsc::channel::<()>();
     let watch = thread::spawn(move || {
-        if end.recv_timeout(TIMEOUT) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if end.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
             // SAFETY: ends processes of this test. They may have blocked all other signals.
             unsafe { libc::kill(-group, libc::SIGKILL) };
         }
@@ -34,8 +40,7 @@ pub(crate) fn succeeds(command: &mut Command) {
     let output = process.wait_with_output().expect("started");
     drop(ended);
     watch.join().expect("does not panic");
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 pub(crate) fn fork() -> libc::pid_t {

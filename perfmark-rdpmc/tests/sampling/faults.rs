@@ -9,7 +9,7 @@ use std::time::Duration;
 use perfmark_rdpmc::sample::{self, Body, Clock, Content, ReadFormat, Ring, Sampler};
 use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Field, Software, Target, TargetCounter};
 
-use super::process::{Memory, page_size};
+use super::memory::{Memory, page_size};
 use super::{gettid, open};
 
 pub(super) fn faults() -> Sampler {

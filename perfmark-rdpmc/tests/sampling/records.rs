@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 use perfmark_rdpmc::sample::{Body, Content, MappedFile, Origin, Records, Sampler, Task, ThreadId};
 
-use super::process::page_size;
+use super::memory::page_size;
 use super::{gettid, open};
 
 /// Maps a page of this program's code, and returns where.

@@ -42,6 +42,13 @@ pub(crate) fn trial(name: &str, test: impl FnOnce() + UnwindSafe + Send + 'stati
     Trial::test(name, move || std::panic::catch_unwind(test).map_err(|_| Failed::without_message()))
 }
 
+/// A test that has the name of its function.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) fn named<F: FnOnce() + UnwindSafe + Send + 'static>(test: F) -> Trial {
+    let path = std::any::type_name::<F>();
+    trial(path.rsplit("::").next().unwrap_or(path), test)
+}
+
 /// Opens a counter. `None` on a target without counters; panics for any other error.
 #[allow(dead_code, reason = "not every test program uses it")]
 pub(crate) fn open_if_supported(attr: &Attr) -> Option<Counter> {

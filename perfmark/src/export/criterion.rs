@@ -117,15 +117,7 @@ impl Measurement for Measure {
 
 impl ValueFormatter for Measure {
     fn scale_values(&self, typical: f64, values: &mut [f64]) -> &'static str {
-        let at = if typical < 1e3 {
-            0
-        } else if typical < 1e6 {
-            1
-        } else if typical < 1e9 {
-            2
-        } else {
-            3
-        };
+        let at = [1e3, 1e6, 1e9].iter().filter(|&&end| typical >= end).count();
         let size = [1.0, 1e3, 1e6, 1e9][at];
         for value in values {
             *value /= size;

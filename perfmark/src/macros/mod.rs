@@ -59,16 +59,17 @@ pub mod private;
 /// - `kernel`: also counts the kernel's part of each event, where the machine allows it. It costs nothing.
 /// - `generic`: each set of a generic function's types has its own row, and so has each implementor of a trait's
 ///   default method. Types of one name, such as two closures of a function, have a row each, with a number. Each call
-///   costs about 20 instructions more, for up to some hundred types. It is an error on an `impl` or a `mod` in which no
-///   function can be generic. On a single function it is always accepted, because the attribute cannot see whether the
-///   `impl` around the function is generic.
+///   costs about 20 instructions more, for up to some hundred types. On a function that is
+///   not generic, it has no effect but this cost.
 /// - `crate = path`: the path of this crate, if it is renamed or re-exported by another. It costs nothing.
 /// - `every = N`: measures one call in `N`, in bursts at random times, and counts all calls. A call that is not
 ///   measured costs about 34 instructions instead of 140 (with two events), and 20 on x86-64. Calls of other marks on
-///   that thread cost about 130 instructions more each (270 instead of 140, with two events).
+///   that thread cost about 130 instructions more each (270 instead of 140, with two events). All calls of async
+///   functions and of other calls that are futures are measured. On one of these, `every` is an error; that of an
+///   `impl`, `trait` or `mod`, of [`defaults!`] or of a filter has no effect on them.
 /// - `fence`: lets the processor finish the instructions before each reading (`lfence`, `isb`). A call's values then
 ///   contain all of its own instructions and none of its neighbours'. A `time` mark with `fence` costs as much as 2.7
-///   pairs of tick reads, instead of 1.4 (`benches/records/2026-11-23.md`, on one machine). A [`Filter`](crate::Filter)
+///   pairs of tick reads, instead of 1.4 (`benches/records/call.md`, on one machine). A [`Filter`](crate::Filter)
 ///   can set it, too.
 ///
 /// `every` is for functions that are so short, and called so often, that even the probe overhead is too much. A thread

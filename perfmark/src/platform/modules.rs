@@ -1,5 +1,5 @@
 //! The files that the process's code is in.
-#![allow(unsafe_code, reason = "dl_iterate_phdr")]
+#![allow(unsafe_code, reason = "the loader's names, and handlers of forks")]
 #![cfg_attr(
     not(any(target_arch = "x86_64", target_arch = "aarch64")),
     allow(dead_code, unused_imports, reason = "stacks are not unwound there")
@@ -56,15 +56,15 @@ pub(crate) use linux::{changes, loaded, unwind_tables};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod linux {
-    use std::ffi::{CStr, c_int, c_void};
+    use std::ffi::CStr;
     use std::fmt::Write as _;
     use std::ops::Range;
-    use std::slice;
     use std::sync::Once;
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
     use super::{LoadedModule, Table, UnwindTables};
+    use crate::platform::objects::{self, Note, Object};
     use crate::platform::program::{mapped_file, program};
 
     pub(crate) fn loaded() -> Vec<LoadedModule> {
@@ -90,19 +90,13 @@ mod linux {
     pub(crate) fn unwind_tables(code: u64) -> Option<UnwindTables> {
         let mut tables = None;
         each(&mut |loaded| {
-            let is_it = loaded.of_type(libc::PT_LOAD).any(|segment| loaded.in_memory(segment).contains(&code));
+            let is_it = loaded.contains(code);
             if is_it {
                 tables = loaded.unwind_tables();
             }
             !is_it
         });
         tables
-    }
-
-    /// A module that the loader describes. It is mapped as long as this lives.
-    struct Loaded<'a> {
-        info: &'a libc::dl_phdr_info,
-        segments: &'a [libc::Elf64_Phdr],
     }
 
     /// Held while the loader's lock is. A fork waits for it, because in a child the loader's lock would stay locked.
@@ -129,45 +123,14 @@ mod linux {
     }
 
     /// Calls `work` for each module until it returns `false`. The program is the first one.
-    fn each(work: &mut dyn FnMut(&Loaded<'_>) -> bool) {
-        type Work<'a> = &'a mut dyn FnMut(&Loaded<'_>) -> bool;
-        unsafe extern "C" fn call(info: *mut libc::dl_phdr_info, _: usize, work: *mut c_void) -> c_int {
-            // SAFETY: the loader passes valid information, and `each` its closure.
-            let (info, work) = unsafe { (&*info, &mut *work.cast::<Work<'_>>()) };
-            // SAFETY: the loader's table of the file's segments.
-            let segments = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-            c_int::from(!work(&Loaded { info, segments }))
-        }
+    fn each(work: &mut dyn FnMut(&Object<'_>) -> bool) {
         wait_in_forks();
-        let mut work: Work<'_> = work;
         acquire();
-        // SAFETY: `call` gets this closure, and is not called after the function returns.
-        unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut work).cast()) };
+        objects::each(work);
         release();
     }
 
-    impl Loaded<'_> {
-        fn of_type(&self, kind: u32) -> impl Iterator<Item = &libc::Elf64_Phdr> {
-            self.segments.iter().filter(move |segment| segment.p_type == kind)
-        }
-
-        fn in_memory(&self, segment: &libc::Elf64_Phdr) -> Range<u64> {
-            let start = self.info.dlpi_addr.wrapping_add(segment.p_vaddr);
-            start..start.wrapping_add(segment.p_memsz)
-        }
-
-        /// The bytes at these addresses, if they are in one segment that can be read.
-        fn bytes(&self, at: Range<u64>) -> Option<&[u8]> {
-            let is_there = |segment: &libc::Elf64_Phdr| {
-                let memory = self.in_memory(segment);
-                segment.p_flags & libc::PF_R != 0 && memory.start <= at.start && at.end <= memory.end
-            };
-            self.of_type(libc::PT_LOAD).find(|segment| is_there(segment)).filter(|_| at.start <= at.end)?;
-            let start = std::ptr::with_exposed_provenance(usize::try_from(at.start).ok()?);
-            // SAFETY: within a segment, which is mapped as long as `self` lives.
-            Some(unsafe { slice::from_raw_parts(start, usize::try_from(at.end - at.start).ok()?) })
-        }
-
+    impl Object<'_> {
         fn table(&self, at: Range<u64>) -> Option<Table> {
             let bytes = self.bytes(at.clone())?.into();
             Some(Table { address: at.start.wrapping_sub(self.info.dlpi_addr), bytes })
@@ -205,14 +168,13 @@ mod linux {
         u64::try_from(at.min(bytes.len())).ok()
     }
 
-    fn module(loaded: &Loaded<'_>, is_program: bool) -> LoadedModule {
-        let Loaded { info, segments } = loaded;
-        let is_code =
-            |segment: &&libc::Elf64_Phdr| segment.p_type == libc::PT_LOAD && segment.p_flags & libc::PF_X != 0;
+    fn module(loaded: &Object<'_>, is_program: bool) -> LoadedModule {
+        let info = loaded.info;
         // SAFETY: the loader's string, or null.
         let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
         let name = name.to_string_lossy();
-        let code: Vec<_> = segments.iter().filter(is_code).map(|segment| loaded.in_memory(segment)).collect();
+        let code = loaded.of_type(libc::PT_LOAD).filter(|segment| segment.p_flags & libc::PF_X != 0);
+        let code: Vec<_> = code.map(|segment| loaded.in_memory(segment)).collect();
         let path = if is_program {
             program().map_or_else(String::new, |path| path.display().to_string())
         } else if name.contains('/') && !name.starts_with('/') {
@@ -221,34 +183,27 @@ mod linux {
         } else {
             name.into_owned()
         };
-        let mut notes = loaded.of_type(libc::PT_NOTE).filter_map(|segment| loaded.bytes(loaded.in_memory(segment)));
-        LoadedModule { path, build_id: notes.find_map(build_id), base: info.dlpi_addr, code }
+        LoadedModule { path, build_id: loaded.notes().find_map(build_id), base: info.dlpi_addr, code }
     }
 
-    /// The build id among the notes of an ELF file, in hexadecimal: the note of the owner `GNU` and the type 3
-    /// (`NT_GNU_BUILD_ID` in glibc's `elf.h`).
-    pub(super) fn build_id(mut notes: &[u8]) -> Option<String> {
+    /// The build id in hexadecimal, if this note has it: that of the owner `GNU` and the type 3 (`NT_GNU_BUILD_ID` in
+    /// glibc's `elf.h`).
+    pub(super) fn build_id((owner, kind, content): Note<'_>) -> Option<String> {
         const BUILD_ID: u32 = 3;
-        let word = |bytes: &[u8], n: usize| Some(u32::from_ne_bytes(bytes.get(4 * n..)?.first_chunk().copied()?));
-        loop {
-            let [name, content, kind] = [word(notes, 0)?, word(notes, 1)?, word(notes, 2)?];
-            let (name, content) = (usize::try_from(name).ok()?, usize::try_from(content).ok()?);
-            let at = 12 + name.checked_next_multiple_of(4)?;
-            let bytes = notes.get(at..at.checked_add(content)?)?;
-            if kind == BUILD_ID && notes.get(12..12 + name) == Some(b"GNU\0") {
-                return Some(bytes.iter().fold(String::new(), |mut text, byte| {
-                    _ = write!(text, "{byte:02x}");
-                    text
-                }));
-            }
-            notes = notes.get(at + content.checked_next_multiple_of(4)?..)?;
-        }
+        let hexadecimal = || {
+            content.iter().fold(String::new(), |mut text, byte| {
+                _ = write!(text, "{byte:02x}");
+                text
+            })
+        };
+        (owner == b"GNU\0" && kind == BUILD_ID).then(hexadecimal)
     }
 }
 
 #[cfg(all(test, target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod tests {
     use super::*;
+    use crate::platform::objects::notes;
 
     #[test]
     fn a_function_of_the_program_is_in_its_code() {
@@ -271,21 +226,26 @@ mod tests {
 
     #[test]
     fn a_build_id_is_found_among_other_notes() {
-        let note = |name: &[u8], kind: u32, content: &[u8]| {
-            let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("short").to_ne_bytes();
-            let mut bytes = [length(name), length(content), kind.to_ne_bytes()].concat();
-            for part in [name, content] {
-                bytes.extend_from_slice(part);
-                bytes.resize(bytes.len().next_multiple_of(4), 0);
+        for align in [4, 8] {
+            let note = |name: &[u8], kind: u32, content: &[u8]| {
+                let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("short").to_ne_bytes();
+                let mut bytes = [length(name), length(content), kind.to_ne_bytes()].concat();
+                for part in [name, content] {
+                    bytes.extend_from_slice(part);
+                    bytes.resize(bytes.len().next_multiple_of(align), 0);
+                }
+                bytes
+            };
+            let found = |bytes| notes(bytes, align).find_map(linux::build_id);
+            let bytes =
+                [note(b"GNU\0", 1, &[1; 16]), note(b"Rust\0", 3, &[2; 3]), note(b"GNU\0", 3, &[0xab, 0x01])].concat();
+            assert_eq!(found(&bytes).as_deref(), Some("ab01"));
+            // The bytes that fill the last word may be missing.
+            let end = bytes.iter().rposition(|&byte| byte != 0).expect("there") + 1;
+            assert_eq!(found(&bytes[..end]).as_deref(), Some("ab01"));
+            for length in 0..end {
+                assert_eq!(found(&bytes[..length]), None, "{length}");
             }
-            bytes
-        };
-        let notes =
-            [note(b"GNU\0", 1, &[1; 16]), note(b"Rust\0", 3, &[2; 3]), note(b"GNU\0", 3, &[0xab, 0x01])].concat();
-        assert_eq!(linux::build_id(&notes).as_deref(), Some("ab01"));
-        // Without the two bytes that fill the last word.
-        for length in 0..notes.len() - 2 {
-            assert_eq!(linux::build_id(&notes[..length]), None, "{length}");
         }
     }
 }

@@ -101,8 +101,7 @@ pub(crate) unsafe fn clear(memory: NonNull<u8>, length: usize) {
 /// On other systems, and in Miri, which has no forks: memory that a child inherits unchanged.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn map(length: usize) -> io::Result<NonNull<u8>> {
-    // SAFETY: callers ask for more than nothing.
-    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(length)?) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    map_aligned(length, 4096)
 }
 
 /// Unmaps memory of [`map`].

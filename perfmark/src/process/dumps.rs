@@ -16,7 +16,7 @@ use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_file, in_this_process, of_copy, remove_left_drafts};
 use crate::platform::signals::background;
 #[cfg(feature = "signal")]
-use crate::platform::signals::{Listener, leave_to_listeners};
+use crate::platform::signals::{Listener, leave_to_dumps, set_blocked};
 use crate::platform::terminal::say;
 use crate::recording::collect;
 #[cfg(feature = "sampling")]
@@ -32,10 +32,9 @@ use crate::settings::recording::settings;
 /// program is killed or aborts, the last dump has what it recorded. If it is killed during a dump, a file
 /// `….perfmark-….draft` is left. The next process that dumps into the directory removes it.
 ///
-/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps use one thread, and one more
-/// for signals, which end when the [`Dumping`] that `start` returns is dropped. A forked child has none. With
-/// `PERFMARK=off`, there are no threads, and nothing is written. The signals are handled all the same, so that they do
-/// not end the program.
+/// `PERFMARK_DUMP_INTERVAL` and `PERFMARK_DUMP_SIGNAL` do the same without code. Dumps use one thread, which ends when
+/// the [`Dumping`] that `start` returns is dropped. A forked child has none. With `PERFMARK=off`, there is no thread,
+/// and nothing is written. The signals are handled all the same, so that they do not end the program.
 ///
 /// ```
 /// use std::time::Duration;
@@ -62,9 +61,9 @@ pub struct Dumps {
 #[derive(Debug)]
 #[must_use = "dumping ends when it is dropped"]
 pub struct Dumping {
-    /// The process that started the threads.
+    /// The process that started the thread.
     process: Process,
-    requests: Arc<Requests>,
+    requests: Requests,
     writer: Option<JoinHandle<()>>,
     #[cfg(feature = "signal")]
     listener: Option<Listener>,
@@ -74,11 +73,11 @@ pub struct Dumping {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What the writing thread waits for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 struct Requests {
     /// Wakes the thread when a dump is requested, and at the end.
-    alarm: Alarm,
-    is_over: AtomicBool,
+    alarm: Arc<Alarm>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Dumps {
@@ -150,24 +149,48 @@ impl Dumps {
     ///
     /// The path is that of a directory, or its directory does not exist or is not accessible; no thread can be created;
     /// or the signal cannot be handled (SIGKILL, and those that faults raise).
-    pub fn start(self) -> io::Result<Dumping> {
+    pub fn start(mut self) -> io::Result<Dumping> {
         start::note_api_use();
-        self.prepare()?.start()
+        let dumping = self.prepare()?;
+        self.start_thread(dumping)
     }
 
-    /// Does all that needs no thread. Signals that come from now on are dumped once the threads have started.
-    fn prepare(mut self) -> io::Result<Prepared> {
+    /// Does all that needs no thread. Signals that come from now on are dumped once the thread has started.
+    fn prepare(&mut self) -> io::Result<Dumping> {
         // The program may change its directory.
         self.file = std::path::absolute(&self.file)?;
         let file = in_this_process(&self.file, false);
         check_file(&file).map_err(|why| io::Error::new(why.kind(), format!("dumping to {}: {why}", file.display())))?;
-        #[cfg(feature = "signal")]
-        let listener = (!self.signals.is_empty()).then(|| Listener::new(&self.signals)).transpose()?;
-        Ok(Prepared {
+        let requests = Requests { alarm: Arc::new(Alarm::new()), is_over: Arc::default() };
+        Ok(Dumping {
+            process: this_process(),
             #[cfg(feature = "signal")]
-            listener,
-            dumps: self,
+            listener: (!self.signals.is_empty()).then(|| Listener::new(&self.signals, &requests.alarm)).transpose()?,
+            requests,
+            writer: None,
         })
+    }
+
+    /// Starts the writing thread. With PERFMARK=off, there is none, but the signals still do not end the program.
+    fn start_thread(self, mut dumping: Dumping) -> io::Result<Dumping> {
+        // The process may have been forked meanwhile.
+        dumping.process = this_process();
+        if !settings().is_off {
+            let requests = dumping.requests.clone();
+            dumping.writer = Some(background::spawn("perfmark-dumps", move || self.write(&requests))?);
+        }
+        Ok(dumping)
+    }
+
+    /// Waits until a dump is requested, or for that time.
+    #[cfg_attr(not(feature = "signal"), expect(clippy::unused_self, reason = "as with the feature"))]
+    fn wait(&self, requests: &Requests, at_most: Option<Duration>) {
+        // If all other threads block a signal, it comes here, and interrupts nothing.
+        #[cfg(feature = "signal")]
+        set_blocked(&self.signals, false);
+        requests.alarm.wait(at_most);
+        #[cfg(feature = "signal")]
+        set_blocked(&self.signals, true);
     }
 
     fn write(&self, requests: &Requests) {
@@ -176,7 +199,7 @@ impl Dumps {
         let mut reported_of_samples = None;
         let mut is_first = true;
         loop {
-            requests.alarm.wait(self.interval);
+            self.wait(requests, self.interval);
             #[cfg(feature = "sampling")]
             say_once(&mut reported_of_samples, self.sample(requests));
             if requests.is_over.load(SeqCst) {
@@ -200,7 +223,7 @@ impl Dumps {
         let (sampling, time) = self.sampling.as_ref().filter(|_| !requests.is_over.load(SeqCst))?;
         match sampling.clone().start() {
             Ok(_sampling) => {
-                requests.alarm.wait(Some(*time));
+                self.wait(requests, Some(*time));
                 None
             }
             Err(why) => {
@@ -219,39 +242,6 @@ fn say_once(reported: &mut Option<String>, error: Option<String>) {
     *reported = error;
 }
 
-/// Dumps without their threads.
-#[derive(Debug)]
-struct Prepared {
-    dumps: Dumps,
-    #[cfg(feature = "signal")]
-    listener: Option<Listener>,
-}
-
-impl Prepared {
-    fn start(self) -> io::Result<Dumping> {
-        let requests = Arc::<Requests>::default();
-        let is_on = !settings().is_off;
-        // With PERFMARK=off, the signals still do not end the program.
-        #[cfg(feature = "signal")]
-        let mut listener = self.listener;
-        #[cfg(feature = "signal")]
-        if let Some(listener) = listener.as_mut().filter(|_| is_on) {
-            let requests = Arc::clone(&requests);
-            listener.start(move || requests.alarm.wake())?;
-        }
-        let for_writer = Arc::clone(&requests);
-        let write = move || self.dumps.write(&for_writer);
-        let writer = is_on.then(|| background::spawn("perfmark-dumps", write)).transpose()?;
-        Ok(Dumping {
-            process: this_process(),
-            requests,
-            writer,
-            #[cfg(feature = "signal")]
-            listener,
-        })
-    }
-}
-
 /// The dumps that the environment sets.
 #[derive(Debug)]
 enum FromEnvironment {
@@ -259,7 +249,7 @@ enum FromEnvironment {
     /// There is no file for them. Said at the first call, because a program without calls may start others that need
     /// the settings.
     WithoutFile,
-    Prepared(Prepared),
+    Prepared(Dumps, Dumping),
     Starting,
     Started(#[expect(dead_code, reason = "its drop ends the dumps")] Dumping),
 }
@@ -282,19 +272,19 @@ pub(crate) fn prepare_from_environment() {
     dumps.interval = interval.map(|interval| interval.max(SHORTEST));
     #[cfg(feature = "signal")]
     if let &Some(signal) = signal {
-        leave_to_listeners(signal);
+        leave_to_dumps(signal);
         dumps.signals.push(signal);
     }
     match dumps.prepare() {
-        Ok(prepared) => _ = replace(FromEnvironment::Prepared(prepared)),
+        Ok(dumping) => _ = replace(FromEnvironment::Prepared(dumps, dumping)),
         Err(why) => say(&format!("{VARIABLES}: {why}; writing no dumps")),
     }
 }
 
 /// Starts the environment's dumps, unless they have ended.
 pub(crate) fn start_from_environment() -> Result<(), String> {
-    let prepared = match replace(FromEnvironment::Starting) {
-        Some(FromEnvironment::Prepared(prepared)) => prepared,
+    let (dumps, dumping) = match replace(FromEnvironment::Starting) {
+        Some(FromEnvironment::Prepared(dumps, dumping)) => (dumps, dumping),
         Some(FromEnvironment::WithoutFile) => {
             say(&format!(
                 "{VARIABLES}: PERFMARK_OUTPUT names no file; writing no dumps; set PERFMARK_OUTPUT to a file"
@@ -303,7 +293,7 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
         }
         _ => return Ok(()),
     };
-    let dumping = prepared.start().map_err(|why| format!("{VARIABLES}: {why}; no dumps were written"))?;
+    let dumping = dumps.start_thread(dumping).map_err(|why| format!("{VARIABLES}: {why}; no dumps were written"))?;
     // They may have ended meanwhile.
     if let Some(FromEnvironment::None) = replace(FromEnvironment::Started(dumping)) {
         end_from_environment();
@@ -335,7 +325,7 @@ fn replace(state: FromEnvironment) -> Option<FromEnvironment> {
 
 impl Drop for Dumping {
     fn drop(&mut self) {
-        // A forked child does not have the threads, and must not wait for them.
+        // A forked child does not have the thread, and must not wait for it.
         if !self.process.is_this() {
             mem::forget(self.writer.take());
             #[cfg(feature = "signal")]

@@ -10,12 +10,13 @@ use crate::platform::files::{check_file, in_this_process};
 use crate::platform::signals;
 use crate::platform::terminal::remember_named;
 use crate::report::{Format, Report};
-use crate::settings::environment::{self, Environment};
-use crate::settings::{Filter, FilterError};
+use crate::settings::Filter;
+use crate::settings::environment::{self, Environment, choice};
 use crate::snapshot::Snapshot;
 
 /// Where the report goes, in which format, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub(super) struct OutputSettings {
     /// Whether the environment has a variable of perfmark's, even one that is wrong or unknown.
     pub(super) is_in_environment: bool,
@@ -30,7 +31,8 @@ pub(super) struct OutputSettings {
     lines: Option<usize>,
     /// The marks whose details a table has.
     details: Option<Filter>,
-    sources: Sources,
+    /// Whether readers of a report in JSON get the source text of hot lines from it, and not from files.
+    embeds_sources: bool,
     pub(super) dumps: DumpSettings,
     /// Whether SIGINT ends the process after the report.
     pub(super) reports_on_sigint: bool,
@@ -42,15 +44,6 @@ pub(super) struct DumpSettings {
     pub(super) interval: Option<Duration>,
     /// The signal's number.
     pub(super) signal: Option<i32>,
-}
-
-/// How readers of a report get the source text of hot lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sources {
-    /// From files, where they are.
-    Read,
-    /// From the report in JSON.
-    Embed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +62,7 @@ const DEFAULT: OutputSettings = OutputSettings {
     top: None,
     lines: None,
     details: None,
-    sources: Sources::Read,
+    embeds_sources: false,
     dumps: DumpSettings { interval: None, signal: None },
     reports_on_sigint: false,
 };
@@ -92,22 +85,39 @@ pub(super) fn read_environment() -> Vec<String> {
 impl OutputSettings {
     fn read(environment: &mut Environment<'_>) -> Self {
         let output = environment.parsed("PERFMARK_OUTPUT", output).unwrap_or(Output::Stderr);
-        let format = environment.parsed("PERFMARK_FORMAT", format).unwrap_or_default();
+        let format = environment.text("PERFMARK_FORMAT", "using table", Format::from_name).unwrap_or_default();
         let dumps = DumpSettings {
-            interval: environment.parsed("PERFMARK_DUMP_INTERVAL", seconds),
-            signal: environment.parsed("PERFMARK_DUMP_SIGNAL", signal),
+            interval: environment.text("PERFMARK_DUMP_INTERVAL", "writing no dumps at intervals", seconds),
+            signal: environment.text("PERFMARK_DUMP_SIGNAL", "writing no dumps at signals", signals::from_name),
         };
         let is_terminal_with_colors = environment.value("TERM").is_some_and(|terminal| terminal != "dumb");
         let may_color = is_terminal_with_colors && environment.value("NO_COLOR").is_none();
         let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse::<usize>().ok());
         // Some environments set it to 0 where there is no terminal.
         let columns = columns.filter(|&columns| columns > 0);
-        let top = environment.parsed("PERFMARK_TOP", |value| number(value, "using 20"));
-        let lines = environment.parsed("PERFMARK_LINES", |value| number(value, "using 3"));
-        let details = environment.parsed("PERFMARK_DETAILS", details).flatten();
-        let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", on_sigint).unwrap_or(false);
-        let sources = environment.parsed("PERFMARK_SOURCES", sources).unwrap_or(Sources::Read);
-        Self { output, format, may_color, columns, top, lines, details, sources, dumps, reports_on_sigint, ..DEFAULT }
+        let top = environment.text("PERFMARK_TOP", "using 20", number);
+        let lines = environment.text("PERFMARK_LINES", "using 3", number);
+        let details = environment.text("PERFMARK_DETAILS", "showing no details", |text| match text {
+            "off" => Ok(None),
+            marks => marks.parse().map(Some),
+        });
+        let at_sigint = [("end", false), ("report", true)];
+        let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", |value| choice(value, &at_sigint));
+        let sources = [("read", false), ("embed", true)];
+        let embeds_sources = environment.parsed("PERFMARK_SOURCES", |value| choice(value, &sources));
+        Self {
+            output,
+            format,
+            may_color,
+            columns,
+            top,
+            lines,
+            details: details.flatten(),
+            embeds_sources: embeds_sources.unwrap_or(false),
+            dumps,
+            reports_on_sigint: reports_on_sigint.unwrap_or(false),
+            ..DEFAULT
+        }
     }
 
     /// The report in that format that these settings describe, except for its destination.
@@ -131,7 +141,7 @@ impl OutputSettings {
     /// The report with source text, if the settings require it.
     #[cfg(feature = "json")]
     fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
-        if self.sources == Sources::Embed && format == Format::Json { report.embed_sources() } else { report }
+        if self.embeds_sources && format == Format::Json { report.embed_sources() } else { report }
     }
 
     /// Other formats have no embedded sources.
@@ -147,24 +157,8 @@ pub(super) fn after_the_program(report: &Report<'_>, format: Format) -> String {
     if format == Format::Table { format!("\n{report}") } else { report.to_string() }
 }
 
-fn number(value: &OsStr, instead: &str) -> Result<usize, String> {
-    match value.to_str() {
-        Some("all") => Ok(usize::MAX),
-        number => number
-            .and_then(|number| number.parse().ok())
-            .ok_or_else(|| format!("expected a number or `all`; {instead}")),
-    }
-}
-
-fn details(value: &OsStr) -> Result<Option<Filter>, String> {
-    match value.to_str() {
-        Some("off") => Ok(None),
-        Some(marks) => {
-            let instead = |why: FilterError| environment::instead(&why.to_string(), "showing no details");
-            marks.parse().map(Some).map_err(instead)
-        }
-        None => Err("expected `on`, `off` or names of marks; showing no details".into()),
-    }
+fn number(text: &str) -> Result<usize, &'static str> {
+    if text == "all" { Ok(usize::MAX) } else { text.parse().map_err(|_| "expected a number or `all`") }
 }
 
 fn output(value: &OsStr) -> Result<Output, String> {
@@ -180,35 +174,9 @@ fn output(value: &OsStr) -> Result<Output, String> {
     Ok(Output::File(path))
 }
 
-fn format(value: &OsStr) -> Result<Format, String> {
-    Format::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; using table"))
-}
-
-fn seconds(value: &OsStr) -> Result<Duration, String> {
-    let seconds: Option<f64> = value.to_str().and_then(|text| text.parse().ok());
-    let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let expected = "expected seconds, such as 60 or 0.5; writing no dumps at intervals";
-    interval.filter(|interval| !interval.is_zero()).ok_or_else(|| expected.into())
-}
-
-fn on_sigint(value: &OsStr) -> Result<bool, String> {
-    match value.to_str() {
-        Some("report") => Ok(true),
-        Some("end") => Ok(false),
-        _ => Err("expected `report` or `end`; using end".into()),
-    }
-}
-
-fn sources(value: &OsStr) -> Result<Sources, String> {
-    match value.to_str() {
-        Some("embed") => Ok(Sources::Embed),
-        Some("read") => Ok(Sources::Read),
-        _ => Err("expected `embed` or `read`; using read".into()),
-    }
-}
-
-fn signal(value: &OsStr) -> Result<i32, String> {
-    signals::from_name(&value.to_string_lossy()).map_err(|why| format!("{why}; writing no dumps at signals"))
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let interval = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    interval.filter(|interval| !interval.is_zero()).ok_or("expected seconds, such as 60 or 0.5")
 }
 
 #[cfg(test)]
@@ -299,7 +267,7 @@ mod tests {
             ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
             ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
             ("PERFMARK_DUMP_SIGNAL", "USR3", "writing no dumps at signals"),
-            ("PERFMARK_ON_SIGINT", "dump", "expected `report` or `end`"),
+            ("PERFMARK_ON_SIGINT", "dump", "expected `end` or `report`; using `end`"),
             ("PERFMARK_OUTPUT", "/", "is a directory"),
             ("PERFMARK_OUTPUT", "/tmp/no-such-folder/", "the name of a file does not end with `/`"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
@@ -322,11 +290,11 @@ mod tests {
             ("PERFMARK_DETAILS", "app::run=cycels", "did you mean `cycles`? Showing "),
             ("PERFMARK_DUMP_INTERVAL", "1m", "expected seconds, such as 60"),
             ("PERFMARK_DUMP_SIGNAL", "URS1", if SIGNALS { "expected for example USR1" } else { "enable its feature" }),
-            ("PERFMARK_ON_SIGINT", "reprot", "expected `report` or `end`"),
+            ("PERFMARK_ON_SIGINT", "reprot", "expected `end` or `report`"),
             ("PERFMARK_CALL_GRAPH", "onn", "expected `off` or `on`"),
             ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`"),
             ("PERFMARK_SAMPLE", "99hz", if SAMPLES { "expected `off`, a number" } else { "enable its feature" }),
-            ("PERFMARK_SOURCES", "embedded", "expected `embed` or `read`"),
+            ("PERFMARK_SOURCES", "embedded", "expected `read` or `embed`"),
         ];
         const SIGNALS: bool = cfg!(all(feature = "signal", any(target_os = "linux", target_os = "android")));
         const SAMPLES: bool = cfg!(feature = "sampling");

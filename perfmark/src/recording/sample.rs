@@ -8,7 +8,7 @@ use perfmark_rdpmc::sample::{self, Ring};
 
 use super::mark::mark_settings;
 use super::recorder;
-use super::sampling::{self, NewThreads, Round, WakePipe};
+use super::sampling::{self, Round, WakePipe};
 use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background;
@@ -27,7 +27,7 @@ use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 /// The first period of each thread has a random length, so a thread that ends before a period is over has samples in
 /// proportion to its CPU time. A frequency of cycles is the exception: the kernel adjusts their period from the first
 /// cycle on. A thread is sampled from a millisecond or two after its first marked call. A thread that calls no marks is
-/// found as soon if others have begun in the 16 milliseconds before, and else within 100 milliseconds.
+/// found within 100 milliseconds, and sooner if others have begun just before.
 ///
 /// ```
 /// # #[perfmark::perfmark(time)]
@@ -160,7 +160,7 @@ fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String>
     if is_off() {
         return Err("recording is off, by PERFMARK=off or because it has ended".into());
     }
-    let mut collector = COLLECTOR.lock().map_err(|_| sampling::NO_MEMORY)?;
+    let mut collector = COLLECTOR.lock().map_err(|_| mark_settings::NO_MEMORY)?;
     let number = sampling::enable(settings)?;
     let thread = mark_settings::set_sampling(number).map_err(|why| why.to_string()).and_then(|()| {
         sampling::restart(number);
@@ -182,23 +182,16 @@ fn start_thread() -> Result<JoinHandle<()>, String> {
 }
 
 /// The time until the collector's next round.
-struct Pause {
-    time: Duration,
-    /// The number of rounds that follow as soon as possible.
-    soon: u32,
-}
+struct Pause(Duration);
 
 impl Pause {
     const SHORTEST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_millis(100);
-    /// The number of rounds, as soon as possible, after new threads that nothing announced: others may follow.
-    const SOON: u32 = 16;
 
-    fn after(&mut self, new_threads: NewThreads) -> Duration {
-        self.soon = if new_threads == NewThreads::Unannounced { Self::SOON } else { self.soon.saturating_sub(1) };
-        let is_soon = self.soon > 0 || new_threads == NewThreads::Expected;
-        self.time = if is_soon { Self::SHORTEST } else { (self.time * 3 / 2).min(Self::LONGEST) };
-        self.time
+    /// The shortest after a round that found new threads, because others may follow, and then longer and longer.
+    fn after(&mut self, has_new_threads: bool) -> Duration {
+        self.0 = if has_new_threads { Self::SHORTEST } else { (self.0 * 3 / 2).min(Self::LONGEST) };
+        self.0
     }
 }
 
@@ -212,9 +205,9 @@ fn read_rings(wake: &WakePipe) {
         None => sample::wait(rings, Some(time)),
     };
     let (mut was_ready, mut has_ended, mut was_woken) = (false, false, false);
-    let mut pause = Pause { time: Pause::SHORTEST, soon: 0 };
-    while let Some(Round { rings, new_threads }) = recorder::own_work(|| sampling::round(has_ended)).flatten() {
-        let pause = pause.after(new_threads);
+    let mut pause = Pause(Pause::SHORTEST);
+    while let Some(Round { rings, has_new_threads }) = recorder::own_work(|| sampling::round(has_ended)).flatten() {
+        let pause = pause.after(has_new_threads);
         if was_ready || was_woken {
             // Rings that are full again at once, and many new threads, must not take all CPU time.
             _ = sample::wait(&[], Some(Pause::SHORTEST));
@@ -302,16 +295,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_call_no_mark_are_looked_for_soon_after_others() {
-        let mut pause = Pause { time: Pause::LONGEST, soon: 0 };
-        let time =
-            pause.after(NewThreads::Unannounced) + (0..14).map(|_| pause.after(NewThreads::None)).sum::<Duration>();
-        assert_eq!((time, pause.after(NewThreads::None)), (Duration::from_millis(15), Pause::SHORTEST));
-        let pauses: Vec<Duration> = (0..99).map(|_| pause.after(NewThreads::None)).collect();
-        assert!(pauses.is_sorted() && pauses[98] == Pause::LONGEST);
-    }
-
-    #[test]
     fn rings_in_error_state_do_not_end_each_wait() {
         let waited_for_again = |reported: &[(usize, bool)]| without_errors(&["a", "b", "c"], reported.iter().copied());
         assert_eq!(waited_for_again(&[(1, true)]), Some(vec!["a", "c"]));
@@ -321,10 +304,10 @@ mod tests {
     }
 
     #[test]
-    fn rounds_become_rare_soon_after_threads_that_called_marks() {
-        let mut pause = Pause { time: Pause::LONGEST, soon: 0 };
-        let pauses =
-            [pause.after(NewThreads::Expected)].into_iter().chain((0..7).map(|_| pause.after(NewThreads::None)));
-        assert!(pauses.sum::<Duration>() > Duration::from_millis(44));
+    fn rounds_become_rare_soon_after_new_threads() {
+        let mut pause = Pause(Pause::LONGEST);
+        let pauses: Vec<Duration> = [true].into_iter().chain([false; 99]).map(|found| pause.after(found)).collect();
+        assert!(pauses[0] == Pause::SHORTEST && pauses.is_sorted() && pauses[99] == Pause::LONGEST);
+        assert!(pauses[..8].iter().sum::<Duration>() > Duration::from_millis(44));
     }
 }

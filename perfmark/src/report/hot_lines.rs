@@ -3,7 +3,6 @@
 //! The line shown is that of the marked function itself, also for functions that are inlined there or that it calls. If
 //! the stack does not reach it, the outermost known line is shown, with the name of its function and `callers unknown`.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -11,7 +10,6 @@ use super::quantity::ESTIMATE;
 use super::source_lines::SourceLines;
 use super::text::shorten;
 use super::view::View;
-use crate::compact::sort_by_key;
 use crate::snapshot::names::of_targets;
 use crate::snapshot::path::readable;
 use crate::snapshot::{Frame, HotFunction, HotLine, Mark, Samples, SamplesByMark, Snapshot, StackFrame, ends_of_path};
@@ -40,10 +38,8 @@ pub(super) struct Row {
 
 /// The functions to mark next, inside and outside of marks, and those outside that nobody can mark.
 pub(super) fn functions_to_show(snapshot: &Snapshot, samples: &Samples) -> Vec<HotFunction> {
-    let mut functions = snapshot.functions_to_mark(samples);
-    functions.extend(snapshot.unmarked_functions(samples).into_iter().filter(|function| !function.can_be_marked));
+    let mut functions = snapshot.hot_functions(samples);
     functions.retain(|function| function.samples >= FEWEST);
-    sort_by_key(&mut functions, |function| Reverse(function.samples));
     functions.truncate(FUNCTIONS);
     functions
 }

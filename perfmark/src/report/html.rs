@@ -1,8 +1,8 @@
 //! The report for a browser: one self-contained page.
 //!
-//! It contains the JSON report unchanged, which can be extracted and read back, and the text of the table's legend, so
-//! that both agree. A script displays them: nothing from a snapshot is ever part of the page's markup. The page's
-//! security policy does not let it load anything or run another script.
+//! It contains the JSON report with the source text around hot lines, which can be extracted and read back, and the
+//! text of the table's legend, so that both agree. A script displays them: nothing from a snapshot is ever part of the
+//! page's markup. The page's security policy does not let it load anything or run another script.
 
 mod samples;
 
@@ -10,12 +10,14 @@ use std::borrow::Cow;
 
 use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer, objects};
+use super::legend::{self, Legend};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
 use super::share::{Shares, is_called};
-use super::source_text::around_lines_of_marks;
-use super::text::UNBROKEN;
-use super::{coverage, legend, ratio, sampling};
-use crate::snapshot::{LinesOfFiles, Mark, Snapshot, StackFrame};
+use super::source_text::embed;
+use super::text::one_line;
+use super::view::Sort;
+use super::{coverage, ratio, sampling};
+use crate::snapshot::{Mark, Snapshot, StackFrame};
 use samples::Sampling;
 
 const PAGE: &str = include_str!("html/page.html");
@@ -55,8 +57,12 @@ pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], 
 
 /// The two scripts of a snapshot, which are data.
 fn data_of(snapshot: &Snapshot, number: usize, reads_sources: bool) -> String {
-    let data = in_script(&json::render(snapshot));
-    let words = in_script(&json::document(&Words::new(snapshot, has_large(&data), reads_sources)));
+    let mut snapshot = Cow::Borrowed(snapshot);
+    if !snapshot.sampled().is_empty() {
+        embed(snapshot.to_mut(), reads_sources);
+    }
+    let data = in_script(&json::render(&snapshot));
+    let words = in_script(&json::document(&Words::new(&snapshot, has_large(&data))));
     let script =
         |id: &str, json: &str| format!("<script type=\"application/json\" id=\"{id}-{number}\">{json}</script>\n");
     script("snapshot", &data) + &script("words", &words)
@@ -109,8 +115,6 @@ struct Words<'a> {
     samples: Vec<Sampling>,
     /// What samples in perfmark's own code are called.
     probe: String,
-    /// The text around sampled lines.
-    source: LinesOfFiles,
     has_large: bool,
     /// The flags before values.
     symbols: Vec<String>,
@@ -119,15 +123,16 @@ struct Words<'a> {
 objects! {
     Words<'_> {
         labels, coverage, ipc, off_cpu as "offCpu", impossible, denominators by Denominators,
-        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe, source,
+        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe,
         has_large as "hasLarge", symbols
     }
 }
 
 impl<'a> Words<'a> {
-    fn new(snapshot: &'a Snapshot, has_large: bool, reads_sources: bool) -> Self {
+    fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
         let shares = Shares::new(snapshot);
-        let labels = snapshot.names();
+        let (labels, groups) = (snapshot.names(), shares.groups(Sort::default()));
+        let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &labels, columns: usize::MAX };
         let denominators =
             || snapshot.events.iter().map(|event| (event.name.as_str(), shares.denominator(&event.name)));
         let coverage = snapshot.marks.iter().map(|mark| {
@@ -145,11 +150,10 @@ impl<'a> Words<'a> {
                 .map(|(event, _)| event.to_owned())
                 .collect(),
             leading: shares.leading().map(str::to_owned),
-            warnings: warnings(snapshot, &shares, &labels),
-            legend: legend_of(snapshot, &shares, &labels),
+            warnings: warnings(&legend),
+            legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
             probe: StackFrame::PROBE.to_owned(),
-            source: around_lines_of_marks(snapshot, reads_sources),
             labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
@@ -179,34 +183,27 @@ impl Json for Denominators<'_> {
     }
 }
 
-fn warnings(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
-    let mut text = String::new();
-    if snapshot.marks.iter().any(is_called) {
-        legend::busy(&mut text, snapshot, UNBROKEN);
-        legend::impossible(&mut text, snapshot, labels, shares, UNBROKEN);
-        legend::cost(&mut text, snapshot, labels, UNBROKEN);
-    }
-    text.lines().map(str::to_owned).chain(sampling::biased(snapshot)).collect()
+fn warnings(legend: &Legend<'_>) -> Vec<String> {
+    let of_marks =
+        [legend.busy(), legend.impossible(), legend.cost()].into_iter().filter(|_| !legend.groups.is_empty());
+    of_marks.flatten().map(|sentence| one_line(&sentence)).chain(sampling::biased(legend.snapshot)).collect()
 }
 
 /// The legend's sentences.
-fn legend_of(snapshot: &Snapshot, shares: &Shares<'_>, labels: &[String]) -> Vec<String> {
-    let mut text = String::new();
-    if snapshot.marks.iter().any(is_called) {
-        legend::budget(&mut text, snapshot, labels, UNBROKEN);
-        if shares.leading().is_some() {
-            text.extend([&legend::share(snapshot, shares), legend::mode(snapshot), "\n"]);
-        }
-        legend::estimates(&mut text, snapshot, labels, has(snapshot, shares, ESTIMATE), UNBROKEN);
-        legend::probes(&mut text, snapshot, has(snapshot, shares, NEAR), UNBROKEN);
+fn legend_of(legend: &Legend<'_>) -> Vec<String> {
+    let Legend { snapshot, shares, .. } = *legend;
+    let mut sentences = Vec::new();
+    if legend.groups.is_empty() {
+        sentences.push(legend::no_rows(snapshot).to_owned());
     } else {
-        text.push_str(legend::no_rows(snapshot));
+        sentences.extend(legend.budget());
+        sentences.extend(shares.leading().map(|_| legend.share() + legend.mode()));
+        sentences.extend(legend.estimates(has(snapshot, shares, ESTIMATE)));
+        sentences.extend(legend.probes(has(snapshot, shares, NEAR)));
     }
-    legend::events(&mut text, snapshot, true, UNBROKEN);
-    legend::never_called(&mut text, snapshot, labels, UNBROKEN);
-    legend::not_in_graph(&mut text, snapshot, UNBROKEN);
-    legend::notes(&mut text, snapshot, None, UNBROKEN);
-    text.lines().map(str::to_owned).collect()
+    sentences.extend(legend.events(true).into_iter().chain(legend.never_called()));
+    sentences.extend(legend.not_in_graph().into_iter().chain(legend.notes(None)));
+    sentences.iter().map(|sentence| one_line(sentence)).collect()
 }
 
 /// Whether some value has this flag.
@@ -219,18 +216,26 @@ fn has(snapshot: &Snapshot, shares: &Shares<'_>, flag: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    mod tree;
-    mod sampled;
+    #[cfg(feature = "serde")]
     mod pages;
 
     use super::*;
     use crate::report::tests::sample;
-    use crate::report::view::View;
-    use crate::settings::Filter;
-    use crate::snapshot::Unit;
-    use crate::text;
     use serde_json::Value;
-    use std::fmt::Write as _;
+
+    /// Names that a browser might interpret.
+    const HOSTILE: [&str; 10] = [
+        "<img src=x onerror=document.title='broken'>",
+        "</script><script>document.title='broken'</script>",
+        "<!--<script>",
+        "</ScRiPt x>",
+        "\u{2028}\u{2029}]]>",
+        "&lt;b&gt;&amp;",
+        "\"'`><svg onload=document.title='broken'>",
+        "__proto__",
+        "constructor",
+        "{{words}}{{snapshot}}",
+    ];
 
     /// What the page has of its only snapshot.
     fn script<'a>(page: &'a str, id: &str) -> &'a str {
@@ -278,7 +283,7 @@ mod tests {
 
     #[test]
     fn no_name_ends_the_data_or_begins_a_comment() {
-        let names = pages::HOSTILE;
+        let names = HOSTILE;
         let marks: Vec<_> = names.iter().map(|name| sample::mark(name, 1)).collect();
         let mut snapshot = sample::snapshot(&[], &marks);
         snapshot.program = names.concat();
@@ -297,7 +302,7 @@ mod tests {
 
     #[test]
     fn the_legend_agrees_with_the_tables() {
-        let words = Words::new(&sample::time_only(), false, false).legend;
+        let words = Words::new(&sample::time_only(), false).legend;
         assert_eq!(
             words[0],
             "self: share of the 5.21 s measured in all marks, without marked callees; total: with them. Other values \
@@ -305,7 +310,7 @@ mod tests {
         );
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
-        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false, false).legend, ["the program has no marks"]);
+        assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
     }
 
     #[test]
@@ -319,44 +324,5 @@ mod tests {
             assert!(!SCRIPT.contains(sink), "{sink}");
         }
         assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
-    }
-
-    /// For `ci/check-html`, which opens the pages in a browser.
-    #[test]
-    #[ignore = "writes pages into the directory PERFMARK_PAGES, for ci/check-html"]
-    fn writes_pages() {
-        let folder = std::path::PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
-        let view = View { top: usize::MAX, details: Some(Filter::default()), ..View::new(130) };
-        for (name, snapshot) in pages::sampled(&folder) {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], true)).expect("a file");
-        }
-        for (name, snapshot) in pages::all() {
-            std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], false)).expect("a file");
-            let table = crate::report::table::render(&snapshot, &view);
-            std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
-        }
-        let runs = [("first", sample::typical()), ("second <run>", sample::time_only())];
-        let mut both = runs[0].1.clone();
-        both.merge(&runs[1].1);
-        let runs = runs.map(|(name, run)| (name.to_owned(), Cow::Owned(run)));
-        std::fs::write(folder.join("runs.html"), render(&both, &runs, false)).expect("a file");
-        let values =
-            (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3, u64::MAX >> bit]);
-        let tens = (0..20).flat_map(|ten| [1, 2, 5, 995].map(|by| 10_u64.pow(ten).saturating_mul(by)));
-        let mut cases = String::new();
-        for value in values.chain(tens) {
-            for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
-                let (integer, real) = (quantity::integer(value, unit), quantity::real(value as f64 / 977.0, unit));
-                let share = quantity::percent((value >> 1).cast_signed(), u128::from(u64::MAX) / 3);
-                let exact = text::exact(value);
-                _ = writeln!(cases, "{value}\t{name}\t{integer}\t{real}\t{share}\t{exact}");
-            }
-        }
-        std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");
-        let alls = [0, 1, 2, 8, 40, 100, 318, 1_000, 9_999, 123_456_789];
-        let parts =
-            alls.into_iter().flat_map(|all| [0, 1, all / 8, all / 4, all / 3, all].map(|part| (part.min(all), all)));
-        let shares = parts.map(|(part, all)| format!("{part}\t{all}\t{}\n", text::share_of_samples(part, all)));
-        std::fs::write(folder.join("shares.tsv"), shares.collect::<String>()).expect("a file");
     }
 }

@@ -12,7 +12,6 @@ use crate::snapshot::{
     Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
     Samples, Snapshot, SourceText, TimedThread, Unit, Values,
 };
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
@@ -177,16 +176,6 @@ impl<T: Json> Json for [T] {
 impl<T: Json> Json for Vec<T> {
     fn write(&self, out: &mut Writer) {
         self.as_slice().write(out);
-    }
-}
-
-impl<K: ToString, V: Json> Json for BTreeMap<K, V> {
-    fn write(&self, out: &mut Writer) {
-        out.level(['{', '}'], |out| {
-            for (key, value) in self {
-                out.field(&key.to_string(), value);
-            }
-        });
     }
 }
 

@@ -7,7 +7,7 @@ use super::column::{INSN, IPC, OFF_CPU, SPREAD};
 use super::grouping::group;
 use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, has_cost, is_called};
-use super::text::{shorten, width, wrap};
+use super::text::{shorten, width};
 use super::view::Sort;
 use super::{coverage, ratio, sampling};
 use crate::compact::{Map, sort_by, sort_by_key};
@@ -16,8 +16,19 @@ use crate::settings::Filter;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values, names};
 use crate::text::{counted, exact, sanitize};
 
-/// One line about the run, and another one if other work took the CPU from it.
-pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
+/// The sentences about a snapshot. Nothing in them is wrapped, and control characters in names are still there.
+pub(super) struct Legend<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) shares: &'a Shares<'a>,
+    pub(super) groups: &'a [Group<'a>],
+    /// The names of the marks.
+    pub(super) labels: &'a [String],
+    /// The width of a line, which limits names.
+    pub(super) columns: usize,
+}
+
+/// One line about the run.
+pub(super) fn head(snapshot: &Snapshot, columns: usize) -> String {
     let ran = integer(snapshot.wall_ns, Unit::Ns);
     let cpu = snapshot.cpu_ns.map_or_else(String::new, |cpu| format!(", {} CPU", integer(cpu, Unit::Ns)));
     let threads = rounded_count(snapshot.threads, "thread");
@@ -33,47 +44,418 @@ pub(super) fn head(out: &mut String, snapshot: &Snapshot, columns: usize) {
     let with_pid = format!(" · pid {pid}{run}");
     let run = if width(lead) + width(&program) + width(&with_pid) <= columns { with_pid } else { run };
     let room = columns.saturating_sub(width(lead) + width(&run));
-    out.push_str(lead);
-    out.push_str(&shorten(&program, room));
-    out.push_str(&run);
-    out.push('\n');
-    busy(out, snapshot, columns);
+    format!("{lead}{}{run}", shorten(&program, room))
 }
 
 /// Why no mark has a row.
 pub(super) fn no_rows(snapshot: &Snapshot) -> &'static str {
     let marks = &snapshot.marks;
     match () {
-        () if marks.is_empty() => "the program has no marks\n",
-        () if marks.iter().all(|mark| !mark.on) => "the filter turns all marks off\n",
-        () if marks.iter().any(|mark| !mark.on) => "no mark that is on was called\n",
-        () => "no mark was called\n",
+        () if marks.is_empty() => "the program has no marks",
+        () if marks.iter().all(|mark| !mark.on) => "the filter turns all marks off",
+        () if marks.iter().any(|mark| !mark.on) => "no mark that is on was called",
+        () => "no mark was called",
     }
 }
 
-/// Whether other work took the CPU from the program, so that its times may be too long.
-pub(super) fn busy(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    let preempted = ratio::share_of_time(&snapshot.marks, ratio::preempted_of_time);
-    let off_cpu = ratio::share_of_time(&snapshot.marks, ratio::off_cpu_of_time);
-    let why = match preempted {
-        Some(share) => {
-            (share > SLOWED).then(|| format!("marked calls waited for a CPU for {:.1} % of their time", share * 100.0))
+impl Legend<'_> {
+    /// Above the table: what makes the values doubtful, and what measuring them took.
+    pub(super) fn above(&self) -> Vec<String> {
+        let of_rows = [self.impossible(), self.cost(), self.budget()].into_iter().filter(|_| !self.groups.is_empty());
+        [self.busy()].into_iter().chain(of_rows).flatten().collect()
+    }
+
+    /// Below the table: how to read its columns, of which it may have only some, and its flags.
+    pub(super) fn values(
+        &self,
+        sort: Sort,
+        has_column: impl Fn(&'static str) -> bool,
+        has_clock: bool,
+        has_flag: impl Fn(char) -> bool,
+    ) -> Vec<String> {
+        let share = || format!("{} Sorted by {}.{}", self.share(), sort.name(), self.mode());
+        let columns = [
+            (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
+            (INSN, "insn: instructions per call."),
+            (IPC, "IPC: instructions per cycle."),
+        ];
+        let columns = columns.into_iter().filter(|(head, _)| has_column(head)).map(|(_, text)| text);
+        let sentences = [
+            self.shares.leading().map(|_| share()),
+            sampling::legend(self.snapshot),
+            Some(columns.collect::<Vec<_>>().join(" ")),
+            has_column(SPREAD).then(|| format!("{SPREAD}: number of calls at each cost, on a logarithmic scale.")),
+            has_clock.then(|| "GHz: user-mode cycles per nanosecond.".to_owned()),
+            self.estimates(has_flag(ESTIMATE)),
+            self.probes(has_flag(NEAR)),
+        ];
+        sentences.into_iter().flatten().filter(|sentence| !sentence.is_empty()).collect()
+    }
+
+    /// Below everything: the events, the other marks, and the notes.
+    pub(super) fn rest(&self, details: Option<&Filter>) -> Vec<String> {
+        let mut sentences = self.events(details.is_some());
+        sentences.extend(self.never_called());
+        let nodes = self.snapshot.call_graph.len() as u64;
+        let graph =
+            || format!("call graph: {}, shown by the formats html, json, folded and svg", rounded_count(nodes, "node"));
+        sentences.extend((nodes > 0).then(graph));
+        sentences.extend(self.not_in_graph());
+        sentences.extend(self.notes(details));
+        sentences
+    }
+
+    /// Whether other work took the CPU from the program, so that its times may be too long.
+    pub(super) fn busy(&self) -> Option<String> {
+        let snapshot = self.snapshot;
+        let preempted = ratio::share_of_time(&snapshot.marks, ratio::preempted_of_time);
+        let off_cpu = ratio::share_of_time(&snapshot.marks, ratio::off_cpu_of_time);
+        let why = match preempted {
+            Some(share) => (share > SLOWED)
+                .then(|| format!("marked calls waited for a CPU for {:.1} % of their time", share * 100.0)),
+            None => shared_cpu(snapshot, off_cpu),
+        }?;
+        let has = |name: &str| snapshot.events.iter().any(|event| event.name == name);
+        // Of the event by which the marks are ordered.
+        let is_of_time = self.shares.leading().map_or_else(|| has("time"), |event| event == "time");
+        let remedy = match (preempted.or(off_cpu).is_some(), has("on_cpu") || has("task-clock")) {
+            _ if !is_of_time => "",
+            (true, true) => "",
+            (true, false) => ". `time` includes the waits; the event on_cpu leaves them out",
+            (false, true) => ". `time` includes the waits; the event off_cpu shows them",
+            (false, false) => ". `time` includes the waits; the event off_cpu shows them, and on_cpu leaves them out",
+        };
+        Some(format!("this machine was busy: {why}{remedy}"))
+    }
+
+    /// The marks with estimates that cannot be true, and what to do.
+    pub(super) fn impossible(&self) -> Option<String> {
+        let is_so =
+            |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && self.shares.is_impossible(values));
+        let what = format!(
+            "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
+             error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their \
+             costs differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
+        );
+        self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
+    }
+
+    /// What measuring took, if that is a large part of the program's time, and what to do.
+    pub(super) fn cost(&self) -> Option<String> {
+        /// In percent of the CPU time.
+        const LARGE: u128 = 5;
+        let snapshot = self.snapshot;
+        let overhead = snapshot.overhead_ns?;
+        let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, "run time"), |cpu| (cpu, "CPU time"));
+        if u128::from(overhead) * 100 < u128::from(all) * LARGE {
+            return None;
         }
-        None => shared_cpu(snapshot, off_cpu),
-    };
-    let Some(why) = why else { return };
-    let has = |name: &str| snapshot.events.iter().any(|event| event.name == name);
-    // Of the event by which the marks are ordered.
-    let is_of_time = Shares::new(snapshot).leading().map_or_else(|| has("time"), |event| event == "time");
-    let remedy = match (preempted.or(off_cpu).is_some(), has("on_cpu") || has("task-clock")) {
-        _ if !is_of_time => "",
-        (true, true) => "",
-        (true, false) => ". `time` includes the waits; the event on_cpu leaves them out",
-        (false, true) => ". `time` includes the waits; the event off_cpu shows them",
-        (false, false) => ". `time` includes the waits; the event off_cpu shows them, and on_cpu leaves them out",
-    };
-    wrap(out, &format!("this machine was busy: {why}{remedy}"), 0, columns);
+        let mut marks: Vec<(&Mark, &str)> = self.marks().collect();
+        let of = |mark: &Mark| mark.overhead_ns.unwrap_or(0);
+        sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
+        // The fewest that took half of it.
+        let mut sum = 0_u64;
+        let half = marks.iter().take(MOST_NAMES).take_while(|(mark, _)| {
+            let is_more = sum < overhead / 2;
+            sum = sum.saturating_add(of(mark));
+            is_more
+        });
+        let half: Vec<&(&Mark, &str)> = half.collect();
+        if half.is_empty() {
+            return None;
+        }
+        let names: Vec<String> = half.iter().map(|(_, label)| self.code(label)).collect();
+        let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
+        let names = names.join(", ");
+        let remedy = if half.iter().any(|(mark, _)| mark.polls > 0) {
+            "Turn these marks off by PERFMARK_FILTER='NAME=off': all calls of async functions are measured"
+        } else if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
+            "Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not represent the others"
+        } else if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
+            "`every = 64` on these marks limits this"
+        } else {
+            "PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks"
+        };
+        Some(format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}. {remedy}"))
+    }
+
+    /// The marks whose calls were measured in part to stay within a budget.
+    pub(super) fn budget(&self) -> Option<String> {
+        let budgeted = || self.marks().filter(|(mark, _)| mark.budget.is_some() && mark.calls > 0);
+        let percent = budgeted().filter_map(|(mark, _)| mark.budget).reduce(f64::max)?;
+        let one_in =
+            |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
+        let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
+        let mut thinned: Vec<(u64, &str)> = thinned.map(|(mark, label)| (one_in(mark), label)).collect();
+        sort_by_key(&mut thinned, |&(one_in, _)| Reverse(one_in));
+        let names = thinned.iter().take(MOST_NAMES);
+        let names =
+            names.map(|(one_in, label)| format!("{} one call in {}", self.code(label), integer(*one_in, Unit::Count)));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let more = if thinned.len() > MOST_NAMES { ", …" } else { "" };
+        let all = budgeted().count();
+        let what = match thinned.len() {
+            0 => "all calls were measured".to_owned(),
+            some => format!("measured {some} of {} in part: {names}{more}", counted(all as u64, "mark")),
+        };
+        Some(format!("budget of {percent} % of the CPU time: {what}"))
+    }
+
+    /// What self and total are relative to.
+    pub(super) fn share(&self) -> String {
+        let Self { snapshot, shares, .. } = self;
+        let events = snapshot.events.iter().map(|event| event.name.as_str());
+        let nested: Vec<&str> = events.filter(|event| shares.denominator(event).is_of_totals).collect();
+        let nested = match nested.as_slice() {
+            [] => String::new(),
+            nested => {
+                format!(
+                    "; for {}, of the sum of all totals, which counts nested marks more than once",
+                    nested.join(", ")
+                )
+            }
+        };
+        // If all marks are in one table, what its shares are relative to is one number.
+        let whole = match shares.groups(Sort::default()).as_slice() {
+            [Group { event: Some(event), .. }] => Some((shares.denominator(event), shares.unit(event))),
+            _ => None,
+        };
+        let whole = match whole {
+            Some((whole, unit)) if whole.sum > 0 && nested.is_empty() => {
+                let sum = integer(u64::try_from(whole.sum).unwrap_or(u64::MAX), unit);
+                let sum = sum.flagged(IMPOSSIBLE, whole.is_impossible).flagged(ESTIMATE, whole.is_estimate);
+                format!("the {sum} measured in all marks")
+            }
+            _ => "everything measured in marks".to_owned(),
+        };
+        let values = "Other values include marked callees.";
+        format!("self: share of {whole}, without marked callees; total: with them{nested}. {values}")
+    }
+
+    /// The marks with calls that should have been measured, and were not.
+    pub(super) fn unmeasured(&self) -> Option<String> {
+        let of = |(index, event): (usize, Option<&str>)| {
+            let mark = &self.snapshot.marks[index];
+            let shown = self.shares.shown(mark);
+            let of_row = shown.iter().find(|values| values.measured > 0 && Some(values.event.as_str()) == event);
+            let lacks = of_row.or(shown.first()).map_or(mark.calls, |values| values.unmeasured);
+            let lacks = lacks.saturating_sub(mark.interrupted);
+            (lacks > 0).then(|| format!("{} ({} of {})", self.labels[index], exact(lacks), exact(mark.calls)))
+        };
+        self.names("unmeasured calls", self.rows().filter_map(of))
+    }
+
+    /// The marks with calls that did not return, and whether their cost is in the columns. That of calls in flight is
+    /// known on the thread that took the snapshot.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = String> {
+        let (mut in_columns, mut others) = (Vec::new(), Vec::new());
+        for (index, event) in self.rows() {
+            let (mark, label) = (&self.snapshot.marks[index], &self.labels[index]);
+            let of_row = mark.values.iter().find(|values| Some(&*values.event) == event);
+            let is_known = of_row.is_some_and(|values| (values.in_flight_total, values.in_flight_self) != (0, 0));
+            let (known, unknown) = if is_known { (mark.in_flight, 0) } else { (0, mark.in_flight) };
+            // The cost of one call may be known, and not that of another thread's.
+            let running = if known > 1 { "running, but only those of reporting threads" } else { "running" };
+            let kinds = [(known, running), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
+            let kinds = kinds.into_iter().filter(|(calls, _)| *calls > 0);
+            let kinds: Vec<String> = kinds.map(|(calls, what)| format!("{} {what}", exact(calls))).collect();
+            if !kinds.is_empty() {
+                in_columns.push(format!("{label} ({})", kinds.join(", ")));
+            }
+            if unknown > 0 {
+                others.push(format!("{label} ({})", exact(unknown)));
+            }
+        }
+        let in_columns = self.names("calls in self and total only", in_columns);
+        let others = self.names("calls still running, in no column", others);
+        in_columns.into_iter().chain(others)
+    }
+
+    /// How to see what the table does not show.
+    pub(super) fn details(&self) -> Option<String> {
+        let mut called = self.snapshot.marks.iter().filter(|mark| is_called(mark));
+        let has_more = |mark: &Mark| {
+            let shown = self.shares.shown(mark);
+            shown.len() > 1 || coverage::sentence(mark, &shown).is_some()
+        };
+        let options = "PERFMARK_DETAILS=on, or --details of perfmark run and report";
+        let has_more = called.any(has_more);
+        has_more.then(|| format!("each event of a mark, and what its values leave out: {options}"))
+    }
+
+    /// The processor mode in which events were counted.
+    pub(super) fn mode(&self) -> &'static str {
+        let events = &self.snapshot.events;
+        let mut counts = events.iter().filter(|event| event.unit == Unit::Count && event.read != Read::None);
+        match (counts.clone().next().is_some(), counts.all(|event| is_of_user_mode(&event.name))) {
+            (false, _) => "",
+            (true, true) => " Counts are of user mode only.",
+            (true, false) => {
+                " Counts are of user mode, except for events that occur in the kernel or have the modifier `k`."
+            }
+        }
+    }
+
+    /// What the character before an estimate means, if there is one, and the largest errors.
+    pub(super) fn estimates(&self, has_estimates: bool) -> Option<String> {
+        if !has_estimates {
+            return None;
+        }
+        let of = |mark: &Mark| mark.values.iter().filter_map(Values::relative_error).max_by(f64::total_cmp);
+        let mut errors: Vec<(f64, &str)> = self.marks().filter_map(|(mark, label)| Some((of(mark)?, label))).collect();
+        sort_by(&mut errors, |one, other| other.0.total_cmp(&one.0));
+        let shown = errors.iter().take(MOST_NAMES);
+        let shown: Vec<String> =
+            shown.map(|(error, label)| format!("{} {}", self.code(label), real_percent(*error))).collect();
+        let largest = match shown.join(", ") {
+            none if none.is_empty() => none,
+            shown => format!(
+                " Standard error of total: {shown}{}.",
+                if errors.len() > MOST_NAMES { ", others less" } else { "" }
+            ),
+        };
+        // The processor's caches no longer hold what measuring needs, and the correction of that has an error, too.
+        let is_time =
+            |name: &str| self.snapshot.events.iter().any(|event| event.name == name && event.unit == Unit::Ns);
+        let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
+        let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
+        let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
+            " Times of marks of which few calls are measured may be some ten percent too long or too short."
+        } else {
+            ""
+        };
+        Some(format!("{ESTIMATE}: estimated from the measured calls.{largest}{times}"))
+    }
+
+    /// The probe overhead, as far as it is known.
+    pub(super) fn probes(&self, has_noise: bool) -> Option<String> {
+        let snapshot = self.snapshot;
+        let mut most: Map<&str, (u64, u64)> = Map::new();
+        for values in snapshot.marks.iter().flat_map(|mark| &mark.values) {
+            let (in_call, total) = most.get_or_default(&*values.event);
+            (*in_call, *total) = ((*in_call).max(values.overhead.in_call), (*total).max(values.overhead.total));
+        }
+        let cost = |event: &Event| {
+            let &(in_call, total) = most.get(&*event.name)?;
+            (in_call > 0 || total > 0)
+                .then(|| (sanitize(&event.name), integer(in_call, event.unit), integer(total, event.unit)))
+        };
+        let mut costs = snapshot.events.iter().filter_map(cost);
+        let (event, in_call, total) = costs.next()?;
+        let mut text = format!("probe overhead of a call, already subtracted: {event} {total}, of which {in_call} are");
+        text.push_str(" within the call and the rest in its caller");
+        for (event, in_call, total) in costs {
+            _ = write!(text, "; {event} {total}, {in_call} within");
+        }
+        text.push('.');
+        if has_noise {
+            _ = write!(text, " {NEAR}: no larger than the variation of this overhead.");
+        }
+        Some(text)
+    }
+
+    /// What was not available, and why; what needs system calls; and, with `all`, how other events were read. Events
+    /// with the same answer share a line.
+    pub(super) fn events(&self, all: bool) -> Vec<String> {
+        let snapshot = self.snapshot;
+        let mut sentences = Vec::new();
+        for (read, how) in [
+            (Read::User, "read in user space"),
+            (Read::Syscall, "read by a system call at entry and exit, which is slow"),
+            (Read::Ticks, "read from the processor's tick counter"),
+            (Read::Emulated, "emulated"),
+            (Read::None, "not available"),
+        ] {
+            let is_fast = matches!(read, Read::User | Read::Ticks);
+            let events = snapshot.events.iter().filter(|event| event.read == read);
+            for (reason, names) in group(events.map(|event| (event.reason.as_deref(), event.name.as_str()))) {
+                if is_fast && reason.is_none() && !all {
+                    continue;
+                }
+                let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
+                let remark = match read {
+                    Read::None if names.contains(&"instructions") && why.contains("perf_event_open") => {
+                        "; `perfmark run --emulate` counts instructions"
+                    }
+                    _ => "",
+                };
+                sentences.push(format!("{how}: {}{why}{remark}", names.join(", ")));
+            }
+        }
+        sentences
+    }
+
+    /// The names of the marks never called, and of those that the filter turns off.
+    pub(super) fn never_called(&self) -> impl Iterator<Item = String> {
+        [("never called", true), ("off", false)].into_iter().filter_map(|(what, on)| {
+            let marks = self.marks().filter(|(mark, _)| !is_called(mark) && mark.on == on);
+            self.names(what, marks.map(|(_, label)| label))
+        })
+    }
+
+    /// The calls that the call graph does not have.
+    pub(super) fn not_in_graph(&self) -> Option<String> {
+        let lacks = self.snapshot.call_graph_lacks;
+        (lacks > 0).then(|| format!("not in the call graph: {}", rounded_count(lacks, "call")))
+    }
+
+    /// The snapshot's notes, what its samples lack, and which patterns of details match no mark.
+    pub(super) fn notes(&self, details: Option<&Filter>) -> Vec<String> {
+        let snapshot = self.snapshot;
+        let paths: Vec<String> = details.map_or_else(Vec::new, |_| snapshot.marks.iter().map(Mark::target).collect());
+        let unmatched = details.into_iter().flat_map(|details| details.unmatched(&paths));
+        let unmatched = unmatched.map(|pattern| {
+            let near = names::nearest(pattern, &snapshot.names());
+            let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+            format!("no details of `{pattern}`, which matches no mark{near}")
+        });
+        let notes = snapshot.notes.iter().cloned().chain(sampling::lacks(snapshot)).chain(unmatched);
+        notes.map(|note| format!("note: {note}")).collect()
+    }
+
+    /// The marks with their names.
+    fn marks(&self) -> impl Iterator<Item = (&Mark, &str)> {
+        self.snapshot.marks.iter().zip(self.labels.iter().map(String::as_str))
+    }
+
+    /// The marks that may have a row, with the event of their table.
+    fn rows(&self) -> impl Iterator<Item = (usize, Option<&str>)> {
+        self.groups.iter().flat_map(|group| group.marks.iter().map(|&index| (index, group.event)))
+    }
+
+    /// A mark's name among several in a sentence.
+    fn name(&self, label: &str) -> String {
+        shorten(label, self.columns.min(WIDEST) / 2)
+    }
+
+    fn code(&self, label: &str) -> String {
+        format!("`{}`", self.name(label))
+    }
+
+    /// Names of marks; if there are very many, only the first. `None` if there are none.
+    fn names(&self, what: &str, marks: impl IntoIterator<Item: AsRef<str>>) -> Option<String> {
+        let (mut names, mut more) = (Vec::new(), 0);
+        let mut room = Some(LINES_OF_NAMES * self.columns.min(WIDEST));
+        for label in marks {
+            let name = self.name(label.as_ref());
+            room = room.and_then(|room| room.checked_sub(width(&name) + width(", ")));
+            match room {
+                Some(_) => names.push(name),
+                None => more += 1,
+            }
+        }
+        if more > 0 {
+            names.push(format!("and {} more", exact(more)));
+        }
+        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+    }
 }
+
+/// The most marks that a sentence names with a number.
+const MOST_NAMES: usize = 3;
+/// Lines that other names fill at most, approximately. Where lines are not broken, a line has this many columns.
+const LINES_OF_NAMES: usize = 2;
+const WIDEST: usize = 200;
 
 /// The part of the time without a CPU from which on a program was slowed.
 const SLOWED: f64 = 0.1;
@@ -104,273 +486,19 @@ fn shared_cpu(snapshot: &Snapshot, off_cpu: Option<f64>) -> Option<String> {
     Some(format!("{what}, and {} involuntary context switches", exact(switches)))
 }
 
-/// The marks with estimates that cannot be true, and what to do.
-pub(super) fn impossible(
-    out: &mut String,
-    snapshot: &Snapshot,
-    labels: &[String],
-    shares: &Shares<'_>,
-    columns: usize,
-) {
-    let of = |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && shares.is_impossible(values));
-    let marks: Vec<&String> =
-        snapshot.marks.iter().zip(labels).filter(|(mark, _)| of(mark)).map(|(_, label)| label).collect();
-    let what = format!(
-        "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
-         error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their costs \
-         differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
-    );
-    names(out, &what, &marks, columns);
-}
-
-/// What measuring took, if that is a large part of the program's time, and what to do.
-pub(super) fn cost(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
-    /// In percent of the CPU time.
-    const LARGE: u128 = 5;
-    const MOST_NAMES: usize = 3;
-    let Some(overhead) = snapshot.overhead_ns else { return };
-    let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, "run time"), |cpu| (cpu, "CPU time"));
-    if u128::from(overhead) * 100 < u128::from(all) * LARGE {
-        return;
-    }
-    let mut marks: Vec<(&Mark, &str)> = snapshot.marks.iter().zip(labels.iter().map(String::as_str)).collect();
-    let of = |mark: &Mark| mark.overhead_ns.unwrap_or(0);
-    sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
-    // The fewest that took half of it.
-    let mut sum = 0_u64;
-    let half = marks.iter().take(MOST_NAMES).take_while(|(mark, _)| {
-        let is_more = sum < overhead / 2;
-        sum = sum.saturating_add(of(mark));
-        is_more
-    });
-    let half: Vec<&(&Mark, &str)> = half.collect();
-    if half.is_empty() {
-        return;
-    }
-    let names: Vec<String> = half.iter().map(|(_, label)| format!("`{}`", shorten(label, columns / 2))).collect();
-    let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
-    let names = names.join(", ");
-    let remedy = if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
-        "Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not represent the others"
-    } else if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
-        "`every = 64` on these marks limits this"
-    } else {
-        "PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks"
-    };
-    let sentence = format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}. {remedy}");
-    wrap(out, &sentence, 0, columns);
-}
-
 /// Whether sums stay right within a few percent if one call in 64 of the mark is measured.
 fn can_be_thinned(mark: &Mark) -> bool {
     const EVERY: u64 = 64;
     const ERROR: f64 = 0.05;
-    mark.values
-        .iter()
-        .find(|values| values.measured > 0)
-        .is_some_and(|values| values.relative_error_if(values.measured / EVERY).is_some_and(|error| error <= ERROR))
-}
-
-/// The marks whose calls were measured in part to stay within a budget.
-pub(super) fn budget(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
-    const MOST_NAMES: usize = 3;
-    let budgeted = || snapshot.marks.iter().zip(labels).filter(|(mark, _)| mark.budget.is_some() && mark.calls > 0);
-    let Some(percent) = budgeted().filter_map(|(mark, _)| mark.budget).reduce(f64::max) else { return };
-    let one_in = |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
-    let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
-    let mut thinned: Vec<(u64, &str)> = thinned.map(|(mark, label)| (one_in(mark), label.as_str())).collect();
-    sort_by_key(&mut thinned, |&(one_in, _)| Reverse(one_in));
-    let names = thinned.iter().take(MOST_NAMES).map(|(one_in, label)| {
-        format!("`{}` one call in {}", shorten(label, columns / 2), integer(*one_in, Unit::Count))
-    });
-    let mut names = names.collect::<Vec<_>>().join(", ");
-    if thinned.len() > MOST_NAMES {
-        names.push_str(", …");
-    }
-    let all = budgeted().count();
-    let what = match thinned.len() {
-        0 => "all calls were measured".to_owned(),
-        some => format!("measured {some} of {} in part: {names}", counted(all as u64, "mark")),
-    };
-    wrap(out, &format!("budget of {percent} % of the CPU time: {what}"), 0, columns);
-}
-
-/// What the values mean, and how the rows are ordered.
-pub(super) fn values(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, sort: Sort, columns: usize) {
-    if shares.leading().is_some() {
-        let (share, mode) = (share(snapshot, shares), mode(snapshot));
-        wrap(out, &format!("{share} Sorted by {}.{mode}", sort.name()), 0, columns);
-    }
-}
-
-/// What self and total are relative to.
-pub(super) fn share(snapshot: &Snapshot, shares: &Shares<'_>) -> String {
-    let events = snapshot.events.iter().map(|event| event.name.as_str());
-    let nested: Vec<&str> = events.filter(|event| shares.denominator(event).is_of_totals).collect();
-    let nested = match nested.as_slice() {
-        [] => String::new(),
-        nested => {
-            format!("; for {}, of the sum of all totals, which counts nested marks more than once", nested.join(", "))
-        }
-    };
-    // If all marks are in one table, what its shares are relative to is one number.
-    let whole = match shares.groups(Sort::default()).as_slice() {
-        [Group { event: Some(event), .. }] => Some((shares.denominator(event), shares.unit(event))),
-        _ => None,
-    };
-    let whole = match whole {
-        Some((whole, unit)) if whole.sum > 0 && nested.is_empty() => {
-            let sum = integer(u64::try_from(whole.sum).unwrap_or(u64::MAX), unit);
-            let sum = sum.flagged(IMPOSSIBLE, whole.is_impossible).flagged(ESTIMATE, whole.is_estimate);
-            format!("the {sum} measured in all marks")
-        }
-        _ => "everything measured in marks".to_owned(),
-    };
-    let values = "Other values include marked callees.";
-    format!("self: share of {whole}, without marked callees; total: with them{nested}. {values}")
-}
-
-/// What the columns of other events mean, of those that the table has.
-pub(super) fn other_events(out: &mut String, has_column: impl Fn(&'static str) -> bool, columns: usize) {
-    let sentences = [
-        (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
-        (INSN, "insn: instructions per call."),
-        (IPC, "IPC: instructions per cycle."),
-    ];
-    let shown: Vec<&str> = sentences.into_iter().filter(|(head, _)| has_column(head)).map(|(_, text)| text).collect();
-    wrap(out, &shown.join(" "), 0, columns);
-}
-
-/// The marks with calls that should have been measured, and were not.
-pub(super) fn unmeasured(
-    out: &mut String,
-    snapshot: &Snapshot,
-    groups: &[Group<'_>],
-    labels: &[String],
-    shares: &Shares<'_>,
-    columns: usize,
-) {
-    let of = |index: usize, event: Option<&str>| {
-        let mark = &snapshot.marks[index];
-        let shown = shares.shown(mark);
-        let of_row = shown.iter().find(|values| values.measured > 0 && Some(values.event.as_str()) == event);
-        let lacks = of_row.or(shown.first()).map_or(mark.calls, |values| values.unmeasured);
-        let lacks = lacks.saturating_sub(mark.interrupted);
-        (lacks > 0).then(|| format!("{} ({} of {})", labels[index], exact(lacks), exact(mark.calls)))
-    };
-    let of_group =
-        |group: &Group<'_>| -> Vec<String> { group.marks.iter().filter_map(|&index| of(index, group.event)).collect() };
-    let marks: Vec<String> = groups.iter().flat_map(of_group).collect();
-    names(out, "unmeasured calls", &marks.iter().collect::<Vec<_>>(), columns);
-}
-
-/// The marks with calls that did not return, and whether their cost is in the columns. That of calls in flight is known
-/// on the thread that took the snapshot.
-pub(super) fn unfinished(
-    out: &mut String,
-    snapshot: &Snapshot,
-    groups: &[Group<'_>],
-    labels: &[String],
-    columns: usize,
-) {
-    let (mut in_columns, mut others) = (Vec::new(), Vec::new());
-    for (group, &index) in groups.iter().flat_map(|group| group.marks.iter().map(move |index| (group, index))) {
-        let (mark, label) = (&snapshot.marks[index], &labels[index]);
-        let of_row = mark.values.iter().find(|values| Some(&*values.event) == group.event);
-        let is_known = of_row.is_some_and(|values| (values.in_flight_total, values.in_flight_self) != (0, 0));
-        let (known, unknown) = if is_known { (mark.in_flight, 0) } else { (0, mark.in_flight) };
-        // The cost of one call may be known, and not that of another thread's.
-        let running = if known > 1 { "running, but only those of reporting threads" } else { "running" };
-        let kinds = [(known, running), (mark.unwound, "ended by a panic"), (mark.cancelled, "cancelled")];
-        let kinds = kinds.into_iter().filter(|(calls, _)| *calls > 0);
-        let kinds: Vec<String> = kinds.map(|(calls, what)| format!("{} {what}", exact(calls))).collect();
-        if !kinds.is_empty() {
-            in_columns.push(format!("{label} ({})", kinds.join(", ")));
-        }
-        if unknown > 0 {
-            others.push(format!("{label} ({})", exact(unknown)));
-        }
-    }
-    names(out, "calls in self and total only", &in_columns.iter().collect::<Vec<_>>(), columns);
-    names(out, "calls still running, in no column", &others.iter().collect::<Vec<_>>(), columns);
-}
-
-/// How to see what the table does not show.
-pub(super) fn details(out: &mut String, snapshot: &Snapshot, shares: &Shares<'_>, columns: usize) {
-    let called = || snapshot.marks.iter().filter(|mark| is_called(mark));
-    let has_more = |mark: &Mark| {
-        let shown = shares.shown(mark);
-        shown.len() > 1 || coverage::sentence(mark, &shown).is_some()
-    };
-    if called().any(has_more) {
-        let options = "PERFMARK_DETAILS=on, or --details of perfmark run and report";
-        wrap(out, &format!("each event of a mark, and what its values leave out: {options}"), 0, columns);
-    }
-}
-
-/// The processor mode in which events were counted.
-pub(super) fn mode(snapshot: &Snapshot) -> &'static str {
-    let mut counts = snapshot.events.iter().filter(|event| event.unit == Unit::Count && event.read != Read::None);
-    match (counts.clone().next().is_some(), counts.all(|event| is_of_user_mode(&event.name))) {
-        (false, _) => "",
-        (true, true) => " Counts are of user mode only.",
-        (true, false) => {
-            " Counts are of user mode, except for events that occur in the kernel or have the modifier `k`."
-        }
-    }
+    let measured = mark.values.iter().find(|values| values.measured > 0);
+    measured.is_some_and(|values| values.relative_error_if(values.measured / EVERY).is_some_and(|error| error <= ERROR))
 }
 
 /// Whether the event's name has no modifier for the kernel's or the hypervisor's part, and is not an event that the
-/// kernel itself reports, such as a tracepoint.
+/// kernel itself reports, such as a tracepoint. A breakpoint's name may end with its access, as in `mem:0x1000:rw`.
 fn is_of_user_mode(name: &str) -> bool {
-    let is_of_user = |modifier| b"uGHIpPSDWe".contains(&modifier);
-    name.rsplit_once([':', '/']).is_none_or(|(_, modifiers)| modifiers.bytes().all(is_of_user))
-}
-
-/// What the clock rate means, if one is shown.
-pub(super) fn clock(out: &mut String, has_clock: bool, columns: usize) {
-    if has_clock {
-        wrap(out, "GHz: user-mode cycles per nanosecond.", 0, columns);
-    }
-}
-
-/// How to read the last column, if it is shown.
-pub(super) fn spread(out: &mut String, has_spread: bool, columns: usize) {
-    if has_spread {
-        wrap(out, &format!("{SPREAD}: number of calls at each cost, on a logarithmic scale."), 0, columns);
-    }
-}
-
-/// What the character before an estimate means, if there is one, and the largest errors.
-pub(super) fn estimates(out: &mut String, snapshot: &Snapshot, labels: &[String], has_estimates: bool, columns: usize) {
-    const MOST_NAMES: usize = 3;
-    if !has_estimates {
-        return;
-    }
-    let of = |mark: &Mark| mark.values.iter().filter_map(Values::relative_error).max_by(f64::total_cmp);
-    let marks = snapshot.marks.iter().zip(labels);
-    let mut errors: Vec<(f64, &str)> = marks.filter_map(|(mark, label)| Some((of(mark)?, label.as_str()))).collect();
-    sort_by(&mut errors, |one, other| other.0.total_cmp(&one.0));
-    let shown = errors.iter().take(MOST_NAMES);
-    let shown: Vec<String> =
-        shown.map(|(error, label)| format!("`{}` {}", shorten(label, columns / 2), real_percent(*error))).collect();
-    let largest = match shown.join(", ") {
-        none if none.is_empty() => none,
-        shown => format!(
-            " Standard error of total: {shown}{}.",
-            if errors.len() > MOST_NAMES { ", others less" } else { "" }
-        ),
-    };
-    // The processor's caches no longer hold what measuring needs, and the correction of that has an error, too.
-    let is_time = |name: &str| snapshot.events.iter().any(|event| event.name == name && event.unit == Unit::Ns);
-    let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
-    let mut values = snapshot.marks.iter().flat_map(|mark| &mark.values);
-    let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
-        " Times of marks of which few calls are measured may be some ten percent too long or too short."
-    } else {
-        ""
-    };
-    wrap(out, &format!("{ESTIMATE}: estimated from the measured calls.{largest}{times}"), 0, columns);
+    let of_user: &[u8] = if name.starts_with("mem:") { b"rwxuGHIpPSDWe" } else { b"uGHIpPSDWe" };
+    name.rsplit_once([':', '/']).is_none_or(|(_, modifiers)| modifiers.bytes().all(|c| of_user.contains(&c)))
 }
 
 /// As `0.4 %` or `12 %`.
@@ -379,138 +507,24 @@ fn real_percent(part: f64) -> String {
     if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// The probe overhead, as far as it is known.
-pub(super) fn probes(out: &mut String, snapshot: &Snapshot, has_noise: bool, columns: usize) {
-    let mut most: Map<&str, (u64, u64)> = Map::new();
-    for values in snapshot.marks.iter().flat_map(|mark| &mark.values) {
-        let (in_call, total) = most.get_or_default(&*values.event);
-        (*in_call, *total) = ((*in_call).max(values.overhead.in_call), (*total).max(values.overhead.total));
-    }
-    let cost = |event: &Event| {
-        let &(in_call, total) = most.get(&*event.name)?;
-        (in_call > 0 || total > 0)
-            .then(|| (sanitize(&event.name), integer(in_call, event.unit), integer(total, event.unit)))
-    };
-    let mut costs = snapshot.events.iter().filter_map(cost);
-    let Some((event, in_call, total)) = costs.next() else { return };
-    let mut text = format!("probe overhead of a call, already subtracted: {event} {total}, of which {in_call} are");
-    text.push_str(" within the call and the rest in its caller");
-    for (event, in_call, total) in costs {
-        _ = write!(text, "; {event} {total}, {in_call} within");
-    }
-    text.push('.');
-    if has_noise {
-        _ = write!(text, " {NEAR}: no larger than the variation of this overhead.");
-    }
-    wrap(out, &text, 0, columns);
-}
-
-/// What was not available, and why; what needs system calls; and, with `all`, how other events were read. Events
-/// with the same answer share a line.
-pub(super) fn events(out: &mut String, snapshot: &Snapshot, all: bool, columns: usize) {
-    for (read, how) in [
-        (Read::User, "read in user space"),
-        (Read::Syscall, "read by a system call at entry and exit, which is slow"),
-        (Read::Ticks, "read from the processor's tick counter"),
-        (Read::Emulated, "emulated"),
-        (Read::None, "not available"),
-    ] {
-        let is_fast = matches!(read, Read::User | Read::Ticks);
-        let events = snapshot.events.iter().filter(|event| event.read == read);
-        for (reason, names) in group(events.map(|event| (event.reason.as_deref(), event.name.as_str()))) {
-            if is_fast && reason.is_none() && !all {
-                continue;
-            }
-            let why = reason.map_or(String::new(), |reason| format!(" — {reason}"));
-            let remark = match read {
-                Read::None if names.contains(&"instructions") && why.contains("perf_event_open") => {
-                    "; `perfmark run --emulate` counts instructions"
-                }
-                _ => "",
-            };
-            wrap(out, &format!("{how}: {}{why}{remark}", names.join(", ")), 0, columns);
-        }
-    }
-}
-
-/// Lines that the names of marks never called fill at most, approximately. Where lines are not broken, a line has this
-/// many columns.
-const NEVER_CALLED_LINES: usize = 2;
-const WIDEST: usize = 200;
-
-/// The names of the marks never called, and of those that the filter turns off.
-pub(super) fn never_called(out: &mut String, snapshot: &Snapshot, labels: &[String], columns: usize) {
-    for (what, on) in [("never called", true), ("off", false)] {
-        let marks = snapshot.marks.iter().zip(labels).filter(|(mark, _)| !is_called(mark) && mark.on == on);
-        names(out, what, &marks.map(|(_, label)| label).collect::<Vec<_>>(), columns);
-    }
-}
-
-/// Points to the call graph, in formats that do not show it.
-pub(super) fn call_graph(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    let nodes = snapshot.call_graph.len() as u64;
-    if nodes > 0 {
-        wrap(
-            out,
-            &format!("call graph: {}, shown by the formats html, json, folded and svg", rounded_count(nodes, "node")),
-            0,
-            columns,
-        );
-    }
-}
-
-/// The calls that the call graph does not have.
-pub(super) fn not_in_graph(out: &mut String, snapshot: &Snapshot, columns: usize) {
-    let lacks = snapshot.call_graph_lacks;
-    if lacks > 0 {
-        wrap(out, &format!("not in the call graph: {}", rounded_count(lacks, "call")), 0, columns);
-    }
-}
-
-/// Names of marks; if there are very many, only the first.
-fn names(out: &mut String, what: &str, marks: &[&String], columns: usize) {
-    let mut names = Vec::new();
-    let mut room = NEVER_CALLED_LINES * columns.min(WIDEST);
-    for label in marks {
-        let name = shorten(label, columns.min(WIDEST) / 2);
-        match room.checked_sub(width(&name) + width(", ")) {
-            Some(left) => room = left,
-            None => break,
-        }
-        names.push(name);
-    }
-    let more = marks.len() - names.len();
-    if more > 0 {
-        names.push(format!("and {} more", exact(more as u64)));
-    }
-    if !names.is_empty() {
-        wrap(out, &format!("{what}: {}", names.join(", ")), 0, columns);
-    }
-}
-
-/// The snapshot's notes, what its samples lack, and which patterns of details match no mark.
-pub(super) fn notes(out: &mut String, snapshot: &Snapshot, details: Option<&Filter>, columns: usize) {
-    let paths: Vec<String> = details.map_or_else(Vec::new, |_| snapshot.marks.iter().map(Mark::target).collect());
-    let unmatched = details.into_iter().flat_map(|details| details.unmatched(&paths));
-    let unmatched = unmatched.map(|pattern| {
-        let near = names::nearest(pattern, &snapshot.names());
-        let near = near.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
-        format!("no details of `{pattern}`, which matches no mark{near}")
-    });
-    let notes = snapshot.notes.iter().cloned().chain(sampling::lacks(snapshot)).chain(unmatched);
-    for note in notes {
-        wrap(out, &format!("note: {note}"), 0, columns);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::tests::sample::{self, event, mark, snapshot};
+    use crate::report::text::wrap;
 
-    fn lines(write: impl FnOnce(&mut String)) -> String {
+    /// The sentences as a table has them.
+    fn lines<I>(snapshot: &Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'_>) -> I) -> String
+    where
+        I: IntoIterator<Item = String>,
+    {
+        let (shares, labels) = (&Shares::new(snapshot), &snapshot.names());
+        let groups = &shares.groups(Sort::default());
+        let sentences = sentences(&Legend { snapshot, shares, groups, labels, columns });
         let mut out = String::new();
-        write(&mut out);
+        for sentence in sentences {
+            wrap(&mut out, &sentence, 0, columns);
+        }
         out
     }
 
@@ -525,11 +539,11 @@ mod tests {
         for (event, reason) in events.iter_mut().zip(["no PMU", "no PMU", "no such event"]) {
             event.reason = Some(reason.to_owned());
         }
-        let text = lines(|out| super::events(out, &snapshot(&events, &[]), false, 80));
+        let text = lines(&snapshot(&events, &[]), 80, |legend| legend.events(false));
         let expected = "not available: cycles, instructions — no PMU\n\
                         not available: cache-misses — no such event\n";
         assert_eq!(text, expected);
-        let text = lines(|out| super::events(out, &snapshot(&events, &[]), true, 80));
+        let text = lines(&snapshot(&events, &[]), 80, |legend| legend.events(true));
         assert_eq!(text, format!("read from the processor's tick counter: time\n{expected}"));
     }
 
@@ -537,26 +551,37 @@ mod tests {
     fn marks_never_called_are_named_and_of_very_many_the_rest_is_counted() {
         let never = |count: usize| {
             let marks: Vec<_> = (0..count).map(|index| mark(&format!("never_{index}"), 0)).collect();
-            let labels: Vec<_> = marks.iter().map(|mark| mark.name.clone()).collect();
-            lines(|out| never_called(out, &snapshot(&[], &marks), &labels, 80))
+            lines(&snapshot(&[], &marks), 80, |legend| legend.never_called().collect::<Vec<_>>())
         };
         assert_eq!(never(0), "");
         assert_eq!(never(2), "never called: never_0, never_1\n");
         let off = Mark { on: false, ..mark("left_out", 0) };
         let both = snapshot(&[], &[mark("never", 0), off]);
-        let labels = ["never".to_owned(), "left_out".to_owned()];
-        assert_eq!(lines(|out| never_called(out, &both, &labels, 80)), "never called: never\noff: left_out\n");
+        let both = lines(&both, 80, |legend| legend.never_called().collect::<Vec<_>>());
+        assert_eq!(both, "never called: never\noff: left_out\n");
         let long = "n".repeat(999);
-        let text = lines(|out| never_called(out, &snapshot(&[], &[mark(&long, 0)]), std::slice::from_ref(&long), 80));
+        let text = lines(&snapshot(&[], &[mark(&long, 0)]), 80, |legend| legend.never_called().collect::<Vec<_>>());
         assert!(text.starts_with("never called: nnn") && text.lines().count() == 1, "{text}");
         let many = never(10_000);
-        assert!(many.lines().count() <= NEVER_CALLED_LINES + 1, "{many}");
+        assert!(many.lines().count() <= LINES_OF_NAMES + 1, "{many}");
         let named = many.matches("never_").count();
-        assert!(named > 6 * NEVER_CALLED_LINES, "{many}");
+        assert!(named > 6 * LINES_OF_NAMES, "{many}");
         assert!(
             many.replace("\n ", "").ends_with(&format!(", and {} more\n", exact((10_000 - named) as u64))),
             "{many}"
         );
+    }
+
+    #[test]
+    fn breakpoints_are_counted_in_user_mode_as_other_events() {
+        let is_of_user = |name| {
+            let snapshot = snapshot(&[event(name, Unit::Count, Read::Syscall)], &[]);
+            lines(&snapshot, 80, |legend| [legend.mode().to_owned()]).ends_with("mode only.\n")
+        };
+        assert!(
+            ["cycles", "cycles:u", "mem:0x1000:rw", "mem:0x1000/8:w", "mem:0x1000:x:u"].iter().all(|n| is_of_user(n))
+        );
+        assert!(!["cycles:k", "cpu/event=1/uk", "mem:0x1000:rw:k", "sched:switch"].iter().any(|n| is_of_user(n)));
     }
 
     #[test]
@@ -565,7 +590,7 @@ mod tests {
             let mut one = mark("f", 640);
             one.values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
             let snapshot = snapshot(&[event(name, unit, Read::User)], &[one]);
-            lines(|out| estimates(out, &snapshot, &["f".into()], true, 200)).contains("too long or too short")
+            lines(&snapshot, 200, |legend| legend.estimates(true)).contains("too long or too short")
         };
         assert!(of("time", Unit::Ns, 640) && of("on_cpu", Unit::Ns, 640));
         assert!(!of("time", Unit::Ns, 630) && !of("page-faults", Unit::Count, 640));
@@ -578,7 +603,7 @@ mod tests {
             let mut snapshot = snapshot(&events, &[]);
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(switches));
             snapshot.threads_at_once = Some(2);
-            lines(|out| head(out, &snapshot, 80))
+            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, |legend| legend.busy().into_iter())
         };
         let head = |cpu_ns, switches| with(&["time"], cpu_ns, switches);
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
@@ -606,7 +631,7 @@ mod tests {
             let mut snapshot = snapshot(&[event("task-clock", Unit::Ns, Read::Syscall)], &[one]);
             // Of two threads, which had both CPUs for much of the time.
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(2_500_000_000), Some(switches));
-            lines(|out| head(out, &snapshot, 200)).lines().nth(1).map(str::to_owned)
+            lines(&snapshot, 200, |legend| legend.busy().into_iter()).lines().next().map(str::to_owned)
         };
         let switched = "this machine was busy: marked calls were off the CPU for 30.0 % of their time, and 300 \
                         involuntary context switches";
@@ -621,10 +646,11 @@ mod tests {
 
     #[test]
     fn the_cost_of_measuring_is_said_if_it_is_large() {
-        let sentence_of = |overhead: [u64; 4], buckets: Vec<(u64, u64, u64)>| {
+        let sentence_of = |overhead: [u64; 4], polls, buckets: Vec<(u64, u64, u64)>| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
             let marks = marks.map(|(name, own)| Mark {
                 overhead_ns: Some(own),
+                polls,
                 values: vec![Values { buckets: buckets.clone(), ..sample::values("time", 100_000, 1_000_000) }],
                 ..mark(name, 1)
             });
@@ -632,15 +658,15 @@ mod tests {
             let mut snapshot = snapshot(&[], &marks);
             snapshot.cpu_ns = Some(520_000_000);
             snapshot.overhead_ns = Some(overhead.iter().sum());
-            lines(|out| cost(out, &snapshot, &snapshot.names(), 200))
+            lines(&snapshot, 200, |legend| legend.cost().into_iter())
         };
-        let sentence = |overhead| sentence_of(overhead, vec![(10, 10, 100_000)]);
+        let sentence = |overhead| sentence_of(overhead, 0, vec![(10, 10, 100_000)]);
         let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
                         PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
-        let with_tail = sentence_of([460_000_000, 0, 0, 0], vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
+        let with_tail = sentence_of([460_000_000, 0, 0, 0], 0, vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
         assert!(
             with_tail.ends_with(
                 "`peek`. Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not \
@@ -648,6 +674,8 @@ mod tests {
             ),
             "{with_tail}"
         );
+        let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, vec![(10, 10, 100_000)]);
+        assert!(of_futures.ends_with("PERFMARK_FILTER='NAME=off': all calls of async functions are measured\n"));
     }
 
     #[test]
@@ -661,11 +689,10 @@ mod tests {
         let one = Mark { in_flight: 1, ..with("one", 7) };
         let marks = [with("main", 7), one, with("worker", 0), dropped];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
-        let groups = Shares::new(&snapshot).groups(Sort::default());
         let expected = "calls in self and total only: main (2 running, but only those of reporting threads), \
                         one (1 running), dropped (3 cancelled)\n\
                         calls still running, in no column: worker (2), dropped (2)\n";
-        assert_eq!(lines(|out| unfinished(out, &snapshot, &groups, &snapshot.names(), 200)), expected);
+        assert_eq!(lines(&snapshot, 200, |legend| legend.unfinished().collect::<Vec<_>>()), expected);
     }
 
     #[test]
@@ -674,7 +701,7 @@ mod tests {
             let mark = Mark { overhead_ns: Some(overhead), ..mark("f", 1) };
             let snapshot =
                 Snapshot { overhead_ns: Some(overhead), cpu_ns: Some(0), ..snapshot(&[], std::slice::from_ref(&mark)) };
-            assert_eq!(lines(|out| cost(out, &snapshot, &snapshot.names(), 200)), "");
+            assert_eq!(lines(&snapshot, 200, |legend| legend.cost().into_iter()), "");
         }
     }
 
@@ -685,7 +712,7 @@ mod tests {
             let within =
                 |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
-            lines(|out| budget(out, &snapshot, &snapshot.names(), 200))
+            lines(&snapshot, 200, |legend| legend.budget().into_iter())
         };
         let some = "budget of 2 % of the CPU time: measured 2 of 4 marks in part: `discard` one call in 4,096, \
                     `peek` one call in 4\n";
@@ -700,7 +727,7 @@ mod tests {
         let snapshot = snapshot(&[], &[mark("parse_line", 1)]);
         let notes = |details: &str| {
             let details = details.parse().expect("a filter");
-            lines(|out| notes(out, &snapshot, Some(&details), 200))
+            lines(&snapshot, 200, |legend| legend.notes(Some(&details)))
         };
         let expected = "note: no details of `parse_lin`, which matches no mark; did you mean `parse_line`?\n";
         assert_eq!(notes("parse_lin,parse_line"), expected);
@@ -712,7 +739,7 @@ mod tests {
         let mut one = mark("f", 1);
         one.values = vec![Values { self_sum: None, ..sample::values("time", 1, 9) }];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[one]);
-        let text = lines(|out| values(out, &snapshot, &Shares::new(&snapshot), Sort::default(), 200));
+        let text = lines(&snapshot, 200, |legend| [legend.share()]);
         let nested = "; for time, of the sum of all totals, which counts nested marks more than once";
         assert!(text.contains(nested), "{text}");
     }

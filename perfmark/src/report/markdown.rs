@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 
 use super::column::{self, CALLS, Column, RowValues};
 use super::hot_lines::{HotLines, Outside, Row};
+use super::legend::{self, Legend};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
 use super::share::{Group, Shares};
-use super::text::{UNBROKEN, beginning, wrap};
+use super::text::{beginning, one_line};
 use super::view::View;
-use super::{coverage, details, legend, sampling, table, unfinished};
+use super::{coverage, details, sampling, table, unfinished};
 use crate::snapshot::{Snapshot, Values};
 use crate::text::{escape_markdown, sanitize, sentence_in_markdown};
 
@@ -20,19 +21,14 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let names = snapshot.names();
     let shares = Shares::new(snapshot);
     let groups = shares.groups(view.sort);
-    let mut out = lines("", |out| {
-        legend::head(out, snapshot, UNBROKEN);
-        legend::impossible(out, snapshot, &names, &shares, UNBROKEN);
-        legend::cost(out, snapshot, &names, UNBROKEN);
-        legend::budget(out, snapshot, &names, UNBROKEN);
-    });
+    let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &names, columns: usize::MAX };
+    let mut out = sentence_in_markdown(&legend::head(snapshot, usize::MAX)) + "\n" + &lines("", legend.above());
     out.push('\n');
     if groups.is_empty() {
-        out.extend([legend::no_rows(snapshot), "\n"]);
+        out.extend([legend::no_rows(snapshot), "\n\n"]);
         hot_lines(&mut out, snapshot, &groups, &names, view);
-        let legend = lines("- ", |out| wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, UNBROKEN));
-        out.push_str(&below(snapshot, &names, &legend, view));
-        return out;
+        let sentences = sampling::legend(snapshot).into_iter().chain(legend.rest(view.details.as_ref()));
+        return out + &lines("- ", sentences);
     }
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, &shares);
     let all = groups.iter().flat_map(|group| group.marks.iter().map(move |&index| row(index, group)));
@@ -69,14 +65,9 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     }
     let [has_estimates, has_noise] = has;
     let has_column = |head| columns.iter().any(|column| column.head == head);
-    let legend = lines("- ", |out| {
-        legend::values(out, snapshot, &shares, view.sort, UNBROKEN);
-        wrap(out, &sampling::legend(snapshot).unwrap_or_default(), 0, UNBROKEN);
-        legend::other_events(out, has_column, UNBROKEN);
-        legend::estimates(out, snapshot, &names, has_estimates, UNBROKEN);
-        legend::probes(out, snapshot, has_noise, UNBROKEN);
-    });
-    out + &sentences + &below(snapshot, &names, &legend, view)
+    let values =
+        legend.values(view.sort, has_column, false, |flag| if flag == NEAR { has_noise } else { has_estimates });
+    out + &sentences + &lines("- ", values) + &lines("- ", legend.rest(view.details.as_ref()))
 }
 
 /// The hottest lines of the marks that have a row, and functions outside of marks.
@@ -165,18 +156,6 @@ fn heads(out: &mut String, texts: &[&str], columns: &[Column]) {
     row(out, texts.iter().map(|_| "---").chain(aligned).map(str::to_owned));
 }
 
-/// The part below every report.
-fn below(snapshot: &Snapshot, labels: &[String], legend: &str, view: &View) -> String {
-    let rest = lines("- ", |out| {
-        legend::events(out, snapshot, view.details.is_some(), UNBROKEN);
-        legend::never_called(out, snapshot, labels, UNBROKEN);
-        legend::call_graph(out, snapshot, UNBROKEN);
-        legend::not_in_graph(out, snapshot, UNBROKEN);
-        legend::notes(out, snapshot, view.details.as_ref(), UNBROKEN);
-    });
-    format!("{legend}{rest}")
-}
-
 fn cells(columns: &[Column], row: &RowValues<'_>, has: &mut [bool; 2]) -> Vec<String> {
     let cell = |column: &Column| {
         let cell: Quantity = (column.cell)(row);
@@ -197,13 +176,11 @@ fn row(out: &mut String, cells: impl Iterator<Item = String>) {
     out.push_str("|\n");
 }
 
-/// Lines of a legend, each with a prefix.
-fn lines(prefix: &str, write: impl FnOnce(&mut String)) -> String {
-    let mut plain = String::new();
-    write(&mut plain);
+/// Sentences of the legend, each with a prefix.
+fn lines(prefix: &str, sentences: impl IntoIterator<Item = String>) -> String {
     let mut out = String::new();
-    for line in plain.lines() {
-        _ = writeln!(out, "{prefix}{}", sentence_in_markdown(line));
+    for sentence in sentences {
+        _ = writeln!(out, "{prefix}{}", sentence_in_markdown(&one_line(&sentence)));
     }
     out
 }

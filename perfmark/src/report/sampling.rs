@@ -156,12 +156,6 @@ fn unattributed(samples: &Samples) -> Option<String> {
     })
 }
 
-/// What is missing among the samples of one event, a sentence each.
-#[cfg(feature = "html")]
-pub(super) fn lacks_of(samples: &Samples) -> Vec<String> {
-    of_threads(samples).into_iter().chain(of_one(samples)).collect()
-}
-
 /// What is missing of threads.
 fn of_threads(samples: &Samples) -> Vec<String> {
     let mut lacks = Vec::from_iter(without(samples));

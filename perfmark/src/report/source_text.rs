@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::hot_lines::{FEWEST, functions_to_show};
 use super::source_lines::SourceLines;
 use crate::compact::sort_by_key;
-use crate::snapshot::{Frame, HotLine, LinesOfFiles, Snapshot};
+use crate::snapshot::{Frame, LinesOfFiles, Snapshot};
 use crate::text::sanitize;
 
 /// The most lines of a mark whose text is shown.
@@ -17,25 +17,24 @@ const MOST_TEXT: usize = 1 << 20;
 /// The most characters of a line.
 const LONGEST: usize = 300;
 
-/// The text around the lines of marked functions.
-#[cfg(any(test, feature = "html"))]
-pub(super) fn around_lines_of_marks(snapshot: &Snapshot, reads_sources: bool) -> LinesOfFiles {
-    text(snapshot, reads_sources, lines_of_marks(snapshot, |line| line.is_own))
-}
-
 /// Puts the source text of a report's lines into the snapshot.
 pub(super) fn embed(snapshot: &mut Snapshot, reads_sources: bool) {
     if snapshot.sampled().is_empty() {
         return snapshot.sources.clear();
     }
-    let mut lines = lines_of_marks(snapshot, |line| line.is_own || line.samples >= FEWEST);
+    // Each with its samples and the number of lines before and after it.
+    let mut lines = Vec::new();
     for samples in snapshot.sampled() {
-        // Details of a mark show the lines that its lines execute in other functions.
         let by_mark = snapshot.samples_by_mark(samples);
         for mark in (0..snapshot.marks.len()).map(Some) {
-            for line in by_mark.hot_lines(mark).into_iter().filter(|line| line.samples >= FEWEST).take(LINES_OF_MARK) {
-                let inside = by_mark.lines_inside(mark, &line).into_iter().filter(|line| line.samples >= FEWEST);
-                lines.extend(inside.take(LINES_OF_MARK).map(|line| (line.frame, line.samples, 0)));
+            let hot = by_mark.hot_lines(mark).into_iter().filter(|line| line.is_own || line.samples >= FEWEST);
+            for line in hot.take(LINES_OF_MARK) {
+                if line.samples >= FEWEST {
+                    // Details of a mark show the lines that its lines execute in other functions.
+                    let inside = by_mark.lines_inside(mark, &line).into_iter().filter(|line| line.samples >= FEWEST);
+                    lines.extend(inside.take(LINES_OF_MARK).map(|line| (line.frame, line.samples, 0)));
+                }
+                lines.push((line.frame, line.samples, if line.samples < FEWEST { 0 } else { CONTEXT }));
             }
         }
         let unmarked = functions_to_show(snapshot, samples).into_iter();
@@ -47,20 +46,6 @@ pub(super) fn embed(snapshot: &mut Snapshot, reads_sources: bool) {
         *line = parts.join("\t");
     }
     snapshot.set_sources(files);
-}
-
-/// Lines, each with its samples and the number of lines before and after it.
-fn lines_of_marks(snapshot: &Snapshot, is_shown: fn(&HotLine) -> bool) -> Vec<(Frame, u64, u32)> {
-    let mut lines = Vec::new();
-    for samples in snapshot.sampled() {
-        let by_mark = snapshot.samples_by_mark(samples);
-        for mark in 0..snapshot.marks.len() {
-            for line in by_mark.hot_lines(Some(mark)).into_iter().filter(is_shown).take(LINES_OF_MARK) {
-                lines.push((line.frame, line.samples, if line.samples < FEWEST { 0 } else { CONTEXT }));
-            }
-        }
-    }
-    lines
 }
 
 /// The text of these lines, of the line with the most samples first.
@@ -110,14 +95,17 @@ mod tests {
                 *file = file.replace("/home/user/wordcount", folder.to_str().expect("UTF-8"));
             }
         }
-        let files = around_lines_of_marks(&snapshot, true);
+        embed(&mut snapshot, true);
         std::fs::remove_dir_all(&folder).expect("removed");
-        assert_eq!(files.len(), 1);
-        let lines = &files[&path("src/main.rs")];
-        // Lines 12 and 14 are hot; line 21 has 3 samples.
-        assert_eq!(lines.keys().copied().collect::<Vec<_>>(), (9..=17).chain([21]).collect::<Vec<_>>());
+        assert!(snapshot.sources.iter().all(|source| source.file == path("src/main.rs")));
+        let lines: Vec<_> = snapshot.source_lines().map(|(_, number, text)| (number, text)).collect();
+        // Lines 12, 14 and 40 are hot; line 21 has 3 samples.
+        let numbers: Vec<u32> = lines.iter().map(|(number, _)| *number).collect();
+        assert_eq!(numbers, (9..=17).chain([21]).chain(37..=43).collect::<Vec<_>>());
         assert!(lines.iter().all(|(number, text)| text.starts_with(&format!("{number} x")) && text.len() == LONGEST));
-        assert_eq!(around_lines_of_marks(&sample::sampled(), true).len(), 0);
+        let mut elsewhere = sample::sampled();
+        embed(&mut elsewhere, true);
+        assert_eq!(elsewhere.sources.len(), 0);
     }
 
     #[test]
@@ -145,8 +133,6 @@ mod tests {
         embed(&mut snapshot, true);
         drop(project);
         assert_eq!(table(&snapshot), expected);
-        let around = around_lines_of_marks(&snapshot, false);
-        assert_eq!(around.values().map(std::collections::BTreeMap::len).sum::<usize>(), 10);
     }
 
     #[test]

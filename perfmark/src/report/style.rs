@@ -83,39 +83,3 @@ impl Page {
         out + &text[done..]
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A coloured text without its colours.
-    pub(in crate::report) fn bare(coloured: &str) -> String {
-        let mut parts = coloured.split("\x1b[");
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |text, part| text + part.split_once('m').expect("a sequence ends").1)
-    }
-
-    fn page() -> Page {
-        let mut page = Page::default();
-        page.styled(Style::Bold, |out| out.push_str("head"));
-        page.end_line();
-        page.plain().push_str("12");
-        page.styled(Style::Dim, |out| out.push_str(" ns   "));
-        page.end_line();
-        page.styled(Style::Red, |out| out.push_str("one\n  two\n"));
-        page
-    }
-
-    #[test]
-    fn without_colours_there_is_no_escape_sequence() {
-        assert_eq!(page().finish(false), "head\n12 ns\none\n  two\n");
-    }
-
-    #[test]
-    fn colours_begin_and_end_on_the_same_line_and_change_no_character() {
-        let coloured = page().finish(true);
-        let expected = "\x1b[1mhead\x1b[0m\n12 \x1b[2mns\x1b[0m\n\x1b[31mone\x1b[0m\n  \x1b[31mtwo\x1b[0m\n";
-        assert_eq!(coloured, expected);
-        assert_eq!(bare(&coloured), page().finish(false));
-    }
-}

@@ -5,9 +5,6 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use crate::compact::{Collect as _, Map};
 use crate::text::sanitize;
 
-/// The width of text whose lines are not broken.
-pub(super) const UNBROKEN: usize = usize::MAX;
-
 /// How many columns the text takes.
 pub(super) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
@@ -92,6 +89,11 @@ fn suffix(text: &str, room: usize) -> &str {
 fn fitting(word: &str, room: usize) -> Option<usize> {
     let is_endless = word.chars().nth(DENSEST.saturating_mul(room)).is_some();
     (!is_endless).then(|| width(word)).filter(|&taken| taken <= room)
+}
+
+/// The text with single spaces between words, and without characters that hide or move text.
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().map(sanitize).collect::<Vec<_>>().join(" ")
 }
 
 /// Appends the text as lines of at most `columns`, broken between words, all but the first indented by two more than
@@ -199,10 +201,10 @@ mod tests {
     #[test]
     fn a_very_long_text_is_wrapped_quickly() {
         let words = "word ".repeat(40_000);
-        assert_eq!(wrapped(&words, UNBROKEN).trim_end(), words.trim_end());
+        assert_eq!(wrapped(&words, usize::MAX).trim_end(), words.trim_end());
         assert_eq!(wrapped(&words, 80).lines().count(), 1 + (40_000_usize - 16).div_ceil(15));
         let word = "w".repeat(200_000);
         assert_eq!(wrapped(&word, 80).lines().count(), 1 + (200_000_usize - 80).div_ceil(78));
-        assert_eq!(wrapped(&word, UNBROKEN).trim_end(), word);
+        assert_eq!(wrapped(&word, usize::MAX).trim_end(), word);
     }
 }

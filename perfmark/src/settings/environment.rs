@@ -115,7 +115,7 @@ fn meant(name: &str) -> Option<&'static str> {
 }
 
 /// Joins an error and what perfmark does instead.
-pub(crate) fn instead(why: &str, what: &str) -> String {
+fn instead(why: &str, what: &str) -> String {
     match what.split_at_checked(1).filter(|_| why.ends_with('?')) {
         Some((first, rest)) => format!("{why} {}{rest}", first.to_ascii_uppercase()),
         None => format!("{why}; {what}"),
@@ -149,6 +149,20 @@ impl Environment<'_> {
             return None;
         }
         parse(trimmed).map_err(|why| self.report_value(name, &value, &why)).ok()
+    }
+
+    /// The same for a variable that is text. An error in it is followed by what applies `instead`.
+    pub(crate) fn text<T, E: ToString>(
+        &mut self,
+        name: &str,
+        instead: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        self.parsed(name, |value| {
+            let text = value.to_str().ok_or_else(|| "not valid UTF-8".to_owned());
+            let parsed = text.and_then(|text| parse(text).map_err(|why| why.to_string()));
+            parsed.map_err(|why| self::instead(&why, instead))
+        })
     }
 
     #[inline(never)]

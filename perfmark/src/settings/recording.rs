@@ -1,15 +1,14 @@
 //! The environment's settings for what is recorded, and how. They are read once, before `main`.
 
-use std::ffi::OsStr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::budget::{Budget, BudgetError};
+use super::budget::Budget;
 use super::environment::{self, Environment, choice};
 use super::event_list::known;
 use super::event_spec::EventSpec;
-use super::filter::{Filter, FilterError};
+use super::filter::Filter;
 #[cfg(feature = "sampling")]
 use super::sampling::{self, SampleSettings};
 
@@ -92,8 +91,9 @@ impl RecordingSettings {
 
     pub(crate) fn read(environment: &mut Environment<'_>) -> Self {
         let is_off = environment.parsed("PERFMARK", |value| choice(value, &[("on", false), ("off", true)]));
-        let events = environment.parsed("PERFMARK_EVENTS", events);
-        let filter = environment.parsed("PERFMARK_FILTER", filter);
+        let default_events = format!("using {}", DEFAULT_EVENTS.join(","));
+        let events = environment.text("PERFMARK_EVENTS", &default_events, known);
+        let filter = environment.text("PERFMARK_FILTER", "recording all marks", str::parse);
         let modes = [
             ("auto", ReadMode::Auto),
             ("user", ReadMode::User),
@@ -112,7 +112,12 @@ impl RecordingSettings {
             )
         });
         #[cfg(feature = "sampling")]
-        let sampling = environment.parsed("PERFMARK_SAMPLE", sampling).flatten();
+        let sampling = environment.text("PERFMARK_SAMPLE", "taking no samples", |text| match text {
+            "off" => Ok(None),
+            text => sampling::parse(text).map(Some),
+        });
+        #[cfg(feature = "sampling")]
+        let sampling = sampling.flatten();
         #[cfg(feature = "sampling")]
         if let Some(warning) = sampling.as_ref().and_then(SampleSettings::warning) {
             environment.report(format!("PERFMARK_SAMPLE: {warning}"));
@@ -121,7 +126,7 @@ impl RecordingSettings {
             is_off: is_off.unwrap_or(false),
             events,
             filter: filter.unwrap_or_default(),
-            budget: environment.parsed("PERFMARK_BUDGET", budget),
+            budget: environment.text("PERFMARK_BUDGET", "measuring without a budget", str::parse),
             has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
             #[cfg(feature = "sampling")]
             sampling,
@@ -130,30 +135,6 @@ impl RecordingSettings {
             read: environment.parsed("PERFMARK_READ", |value| choice(value, &modes)).unwrap_or_default(),
         }
     }
-}
-
-fn filter(value: &OsStr) -> Result<Filter, String> {
-    let filter = value.to_str().ok_or("not valid UTF-8; recording all marks")?;
-    filter.parse().map_err(|why: FilterError| environment::instead(&why.to_string(), "recording all marks"))
-}
-
-fn budget(value: &OsStr) -> Result<Budget, String> {
-    let budget = value.to_str().ok_or("not valid UTF-8; measuring without a budget")?;
-    budget.parse().map_err(|why: BudgetError| environment::instead(&why.to_string(), "measuring without a budget"))
-}
-
-#[cfg(feature = "sampling")]
-fn sampling(value: &OsStr) -> Result<Option<SampleSettings>, String> {
-    let text = value.to_str().ok_or("not valid UTF-8; taking no samples")?;
-    if text == "off" {
-        return Ok(None);
-    }
-    sampling::parse(text).map(Some).map_err(|why| environment::instead(&why, "taking no samples"))
-}
-
-fn events(value: &OsStr) -> Result<Vec<EventSpec>, String> {
-    let list = value.to_str().ok_or_else(|| "not valid UTF-8".to_owned());
-    list.and_then(known).map_err(|why| environment::instead(&why, &format!("using {}", DEFAULT_EVENTS.join(","))))
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl SampleSettings {
     }
 }
 
-/// On a virtual machine, 997 samples a second made calls 2.2 % slower (`benches/records/2026-11-25.md`).
+/// On a virtual machine, 997 samples a second made calls 2.1 % slower (`benches/records/sampling.md`).
 const MANY: u64 = 4_500;
 
 impl SampledEvent {
@@ -143,7 +143,7 @@ impl SampledEvent {
     pub(crate) fn check(&self) -> Result<(), String> {
         /// The least time between two samples of a clock, in nanoseconds. The kernel's limit is 10,000
         /// (`perf_swevent_start_hrtimer` in `kernel/events/core.c`), but it loses some samples that are less than this
-        /// apart (`benches/records/2026-11-28.md` has the deviations from here on).
+        /// apart (`benches/records/sampling.md` has the deviations from here on).
         const SHORTEST: u64 = 50_000;
         let most = 1_000_000_000 / SHORTEST;
         match (self.rate, &self.event) {
@@ -199,7 +199,6 @@ fn event(text: &str, expected: impl Fn() -> String) -> Result<SampledEvent, Stri
 fn stacks(text: &str) -> Option<Stacks> {
     Some(match text {
         "off" => Stacks::Off,
-        "short" => Stacks::Short,
         "fp" => Stacks::FramePointers,
         bytes => Stacks::Bytes(bytes.parse().ok().filter(|bytes| (FEWEST_BYTES..=MOST_BYTES).contains(bytes))?),
     })
@@ -243,7 +242,7 @@ mod tests {
         for text in ["stack=fp", "timestamps", "stack=off,timestamps"] {
             assert!(parse(text).unwrap_err().contains("how often"), "{text}");
         }
-        for text in ["99,stack=", "99,stack=0", "99,stack=all"] {
+        for text in ["99,stack=", "99,stack=0", "99,stack=short"] {
             assert!(parse(text).unwrap_err().contains("`stack=2048`"), "{text}");
         }
         for text in ["99,", ",99", "99,,timestamps"] {

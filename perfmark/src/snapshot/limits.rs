@@ -5,7 +5,7 @@ use serde::de::{Deserialize as _, Deserializer};
 
 /// The most samplings: events at one rate.
 pub(super) const MAX_SAMPLINGS: usize = 128;
-/// The most nested calls: as many as a thread's stack has frames for (`switched::ROOM`).
+/// The most nested calls: an upper bound of the frames that a thread's stack has room for (`switched::ROOM`).
 pub(super) const DEEPEST: usize = 2_048;
 /// The most bytes of a text to which many parts of a report can refer. Longer texts are cut.
 const MAX_TEXT: usize = 4_096;

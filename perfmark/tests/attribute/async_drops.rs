@@ -3,11 +3,13 @@
 #![allow(clippy::needless_pass_by_value, reason = "the functions drop their arguments")]
 
 use std::cell::RefCell;
-use std::future::{pending, poll_fn};
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
 use perfmark::perfmark;
+
+use crate::executor::{once, yield_now};
 
 thread_local!(static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
 
@@ -49,11 +51,7 @@ impl Way {
         log("half");
         match self {
             Self::Ends => {}
-            Self::Waits => {
-                let mut is_ready = false;
-                poll_fn(move |_| if std::mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending })
-                    .await;
-            }
+            Self::Waits => yield_now().await,
             Self::WaitsForEver => pending().await,
             Self::Returns => return true,
             Self::Panics => resume_unwind(Box::new("as asked")),
@@ -182,7 +180,7 @@ fn drops<F: Future>(make: impl FnOnce() -> F, polls: u32) -> Vec<String> {
     let mut future = Box::pin(make());
     log("made");
     for _ in 0..polls {
-        let poll = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let poll = || once(future.as_mut());
         let result = catch_unwind(AssertUnwindSafe(poll));
         log(match &result {
             Ok(Poll::Ready(_)) => "ready",

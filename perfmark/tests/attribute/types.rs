@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::task::{Context, Waker};
 
 use perfmark::{perfmark, region};
 
+use crate::executor::once;
 use crate::marks_of;
 
 #[perfmark(time, generic)]
@@ -58,7 +58,7 @@ fn each_type_of_a_generic_function_has_its_own_row() {
     assert!(sum(&[1_u8, 2]) > 2.9);
     assert_eq!((together::<u8>(), together::<bool>()), (0, false));
     assert_eq!((Table(7_u8).get::<2>(), Table('a').get::<3>()), ([7, 7], ['a', 'a', 'a']));
-    assert!(pin!(Table("x").later()).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert!(once(pin!(Table("x").later())).is_ready());
     assert_eq!((1_u8.area(), 2_u8.area(), Table(true).area()), (1, 1, 1));
     assert_eq!((in_a_region(1_u8), in_a_region('b')), (1, 'b'));
     assert_eq!(std::thread::spawn(|| 3_u8.area()).join().ok(), Some(1));

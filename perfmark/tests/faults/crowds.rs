@@ -113,29 +113,14 @@ fn note_of(snapshot: &Snapshot, event: &str, what: &str) -> Option<(u64, String)
 
 pub(crate) fn in_an_allocator() {
     contexts::allocations(8, full_or_short(10_000_000, 100_000) / 8);
-    check_report(Function::allocates);
 }
 
 pub(crate) fn in_signal_handlers() {
     let each = full_or_short(500, 50);
     contexts::signals(full_or_short(10_000_000, 50_000) / each, each);
-    check_report(Function::handles);
 }
 
 pub(crate) fn in_thread_locals_destructors() {
     let (threads, calls) = if is_full() { (1_000, 7_000) } else { (80, 400) };
     contexts::thread_ends(threads, calls);
-    check_report(Function::work);
-}
-
-/// Checks that the report has all calls: those that were recorded, and those that could only be counted.
-fn check_report(function: Function) {
-    let (snapshot, made) = (perfmark::snapshot(), ledger().ended(function));
-    let mark = snapshot.marks.iter().find(|mark| mark.name == format!("{function:?}")).expect("it was called");
-    let time = mark.values.iter().find(|values| values.event == "time").expect("there always is");
-    println!(
-        "{function:?}: {made} calls, {} reported: {} measured, {} not, of which {} interrupted perfmark",
-        mark.calls, time.measured, time.unmeasured, mark.interrupted
-    );
-    assert_eq!((mark.calls, time.measured + time.unmeasured), (made, made));
 }

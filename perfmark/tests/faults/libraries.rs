@@ -183,11 +183,10 @@ fn build() -> Option<Built> {
     }
     let here = project::here();
     let manifest = format!(
-        "[package]\nname = \"plugin\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [lib]\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
+        "{}crate-type = [\"cdylib\"]\n\n\
          [[example]]\nname = \"transient\"\npath = '{}'\ncrate-type = [\"cdylib\"]\n\n\
          [dependencies]\nlibc = \"0.2\"\nperfmark = {{ path = '{}' }}\n\n[workspace]\n",
-        here.join("tests/faults/plugin.rs").display(),
+        project::package("plugin", "2024", "[lib]", &here.join("tests/faults/plugin.rs")),
         here.join("tests/faults/transient.rs").display(),
         here.display(),
     );

@@ -1,11 +1,10 @@
 //! What a system can refuse: descriptors and system calls. Also, the CPUs to which it moves threads.
 
-use std::fs::{self, File};
-use std::os::fd::IntoRawFd as _;
+use std::fs::File;
 
 use perfmark::{Snapshot, perfmark};
 
-use crate::ledger::{assert_descriptors, descriptors, folder};
+use crate::ledger::{assert_descriptors, descriptors};
 use crate::{CALLS, leaves, on_threads, seccomp, work};
 
 /// Starts threads in waves, so that counters are opened and closed at the same time.
@@ -77,28 +76,6 @@ pub(crate) fn reported_once(event: &str, why: &str) {
     let count = snapshot.notes.iter().filter(|note| note.starts_with(event) && note.contains(why)).count();
     let opened = snapshot.events.iter().any(|known| known.name == event && known.read != perfmark::Read::None);
     assert_eq!(count, usize::from(opened), "{event}: {:?}", snapshot.notes);
-}
-
-/// Closes all descriptors, as daemons do. Then files of the program's own get the counters' numbers.
-pub(crate) fn all_descriptors_closed() {
-    // SAFETY: the standard library has nothing open beyond 2.
-    unsafe { (3..4_096).for_each(|fd| _ = libc::close(fd)) };
-    let files: Vec<_> = (0..8).map(|n| own_file(n).into_raw_fd()).collect();
-    (0..CALLS).for_each(work);
-    on_threads(1, || (0..CALLS).for_each(work));
-    for (n, &fd) in files.iter().enumerate() {
-        let file = fs::read_link(format!("/proc/self/fd/{fd}")).expect("still open");
-        assert!(file.ends_with(format!("own-{n}")), "{fd} is {}", file.display());
-        // SAFETY: the descriptor is this function's.
-        unsafe { libc::close(fd) };
-        assert_eq!(fs::read_to_string(file).expect("readable"), "the program's", "nobody else wrote to it");
-    }
-}
-
-fn own_file(n: usize) -> File {
-    let path = folder().join(format!("own-{n}"));
-    fs::write(&path, "the program's").expect("written");
-    File::options().read(true).write(true).open(path).expect("there")
 }
 
 /// A seccomp filter refuses `perf_event_open(2)`, as containers do.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use std::{env, future};
 
-use perfmark::{Filter, perfmark};
+use perfmark::perfmark;
 
 use crate::ledger::{self, Leaves, assert_descriptors, descriptors, has_perf_events, ledger};
 use crate::program::{SCENARIO, assert_code, wait_for};
@@ -92,22 +92,16 @@ fn inner(calls: u64) -> libc::pid_t {
 
 /// In the child, an async call that its parent began goes on or ends, perhaps after calls of its own.
 pub(crate) fn forks_in_a_poll() {
-    for every in [1, 1_000] {
-        perfmark::set_filter(&Filter::default().every("*::forks_at", every)).expect("slots for settings");
-        // Later calls are skipped.
-        (0..4 * every).for_each(|_| assert!(!completes(pin!(forks_at(NEVER, 0)))));
-        for (at, calls) in [0, 1, 2].into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
-            if completes(pin!(forks_at(at, calls))) {
-                let snapshot = perfmark::snapshot();
-                let parents = snapshot.marks.iter().filter(|mark| mark.name == "forks_at");
-                let parents: u64 = parents.map(|mark| mark.calls + mark.in_flight).sum();
-                assert_eq!((parents, recorded()), (0, calls), "its parent's and its own: {every}, {at}");
-                ledger().will_leave(if calls == 0 { Leaves::Nothing } else { Leaves::Report });
-                exit(0);
-            }
+    for (at, calls) in [0, 1, 2].into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
+        if completes(pin!(forks_at(at, calls))) {
+            let snapshot = perfmark::snapshot();
+            let parents = snapshot.marks.iter().filter(|mark| mark.name == "forks_at");
+            let parents: u64 = parents.map(|mark| mark.calls + mark.in_flight).sum();
+            assert_eq!((parents, recorded()), (0, calls), "its parent's and its own: {at}");
+            ledger().will_leave(if calls == 0 { Leaves::Nothing } else { Leaves::Report });
+            exit(0);
         }
     }
-    perfmark::set_filter(&Filter::default()).expect("slots for settings");
 }
 
 fn completes(mut call: Pin<&mut impl Future<Output = bool>>) -> bool {
@@ -118,8 +112,6 @@ fn completes(mut call: Pin<&mut impl Future<Output = bool>>) -> bool {
         }
     }
 }
-
-const NEVER: u64 = 3;
 
 /// Forks in its only poll, in the first of two, or in the second. Returns whether this is the child, which makes calls.
 #[perfmark(time, page_faults)]

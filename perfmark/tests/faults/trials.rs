@@ -1,17 +1,15 @@
 //! The trials: faults with endings, each started in a folder of its own, and compared with what the program counted.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::{env, thread};
 
 use libtest_mimic::{Failed, Trial};
 
@@ -20,7 +18,7 @@ use crate::endings::{ENDINGS, Ending};
 use crate::ledger::{FOLDER, Leaves, Ledger, read};
 use crate::program::machine::{self, ParanoidLevel};
 use crate::program::{SCENARIO, text};
-use crate::{CHANGES, CROWDS, FAULTS, Fault, libraries, support, versions};
+use crate::{CHANGES, CROWDS, FAULTS, Fault, child, libraries, support, versions};
 
 /// Time, and four events that every machine has and that are read by read(2).
 const FOUR: &str = "time,page-faults,minor-faults,major-faults,task-clock";
@@ -170,19 +168,6 @@ pub(crate) fn set_up(command: &mut Command, folder: &Path) {
 
 /// Runs the program to its end. Kills it with its children if it hangs.
 pub(crate) fn run_to_end(command: &mut Command) -> Output {
-    const HANGS: Duration = Duration::from_secs(300);
-    let process = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let process = process.expect("started");
-    let group = libc::pid_t::try_from(process.id()).expect("small");
-    let (ended, end) = mpsc::channel::<()>();
-    let watch = thread::spawn(move || {
-        if end.recv_timeout(HANGS) == Err(RecvTimeoutError::Timeout) {
-            // SAFETY: it ends processes of this test.
-            unsafe { libc::kill(-group, libc::SIGKILL) };
-        }
-    });
-    let output = process.wait_with_output().expect("started");
-    drop(ended);
-    watch.join().expect("does not panic");
-    output
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    child::run_to_end(command, Duration::from_secs(300))
 }

@@ -88,11 +88,9 @@ fn build() -> Option<PathBuf> {
     // Not below the program's folder, where cargo would take it for a member of its workspace.
     let another = project::target_folder("another_version");
     let manifest = format!(
-        "[package]\nname = \"two_versions\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
-         [[bin]]\nname = \"two_versions\"\npath = '{}'\n\n\
-         [dependencies]\nlibc = \"0.2\"\nperfmark = {{ path = '{}', features = [\"signal\"] }}\n\
+        "{}\n[dependencies]\nlibc = \"0.2\"\nperfmark = {{ path = '{}', features = [\"signal\"] }}\n\
          another = {{ package = \"perfmark\", path = '{}', features = [\"signal\"] }}\n\n[workspace]\n",
-        project::here().join("tests/faults/two_versions.rs").display(),
+        project::package("two_versions", "2024", "[[bin]]", &project::here().join("tests/faults/two_versions.rs")),
         project::here().display(),
         another.join("perfmark").display(),
     );

@@ -10,9 +10,7 @@ use std::thread;
 
 use serde_json::Value;
 
-#[cfg(target_os = "linux")]
 pub(crate) mod machine;
-#[cfg(target_os = "linux")]
 pub(crate) mod threads;
 
 /// The scenario of a program that has one.
@@ -67,7 +65,6 @@ pub(crate) fn assert_code(output: &Output, code: i32) {
 }
 
 /// Waits for a forked child, and checks its exit status.
-#[cfg(unix)]
 #[track_caller]
 pub(crate) fn wait_for(child: libc::pid_t, code: i32) {
     let mut status = -1;

@@ -26,6 +26,16 @@ pub(crate) fn cargo(folder: &str, manifests: &[(&str, String)]) -> Option<Comman
     Some(cargo)
 }
 
+/// The manifest of a package, up to its dependencies. `file` is the root of `target`, which is `[lib]` or
+/// `[[bin]]`.
+pub(crate) fn package(name: &str, edition: &str, target: &str, file: &Path) -> String {
+    let file = file.display();
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"{edition}\"\n\n\
+         {target}\nname = \"{name}\"\npath = '{file}'\n"
+    )
+}
+
 /// A folder for what tests build.
 pub(crate) fn target_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)

@@ -7,7 +7,7 @@ use perfmark::{Sampling, Stacks, perfmark};
 
 use crate::alone;
 use crate::loops::{spin_seven, spin_three};
-use crate::pages::touch;
+use crate::memory::faults;
 use crate::sampled::{sampled, until_sampled, wait_until_sampled};
 
 #[perfmark(time)]
@@ -81,7 +81,7 @@ fn samples_outside_of_marks_are_grouped_by_the_names_of_threads() {
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
     let work = || {
         for name in ["worker-1", "worker-27", "idle"] {
-            let thread = Builder::new().name(name.into()).spawn(|| until_sampled(|| touch(1)));
+            let thread = Builder::new().name(name.into()).spawn(|| until_sampled(|| faults(1)));
             thread.expect("a thread").join().expect("no panic");
         }
     };

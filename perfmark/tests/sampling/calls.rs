@@ -264,54 +264,6 @@ fn a_self_with_estimates_inside_skipped_calls_is_an_estimate_while_sampled() {
     }
 }
 
-#[perfmark(time, every = 16)]
-async fn skipped_async_three(turns: u64) {
-    spin_three(turns / 2);
-    tokio::task::yield_now().await;
-    spin_three(turns / 2);
-}
-
-#[perfmark(time, every = 16)]
-#[allow(clippy::unused_async, reason = "it has one poll")]
-async fn skipped_polled_once_three(turns: u64) {
-    spin_three(turns);
-}
-
-#[perfmark(time)]
-async fn around_async_seven() {
-    let turns = about(42);
-    spin_seven(2 * turns);
-    skipped_async_three(turns).await;
-    skipped_polled_once_three(turns).await;
-}
-
-#[test]
-fn samples_of_skipped_polls_belong_to_their_mark() {
-    const CALLS: u64 = 8_000;
-    let _alone = alone();
-    let work = || {
-        wait_until_sampled();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        runtime.block_on(async {
-            for _ in 0..CALLS {
-                around_async_seven().await;
-            }
-        });
-    };
-    if let Some(sampled) = sampled(sampling(), work) {
-        let of = |mark| sampled.in_loops(Some(mark));
-        let ([twice, wrong], [once, wrong_too]) = (of("skipped_async_three"), of("skipped_polled_once_three"));
-        let [in_seven, seven] = of("around_async_seven");
-        println!("{twice} and {once} samples in skipped calls, {seven} around them");
-        assert_eq!((wrong, wrong_too, in_seven), (0, 0, 0), "in the wrong mark");
-        assert!(twice > 0 && once > 0 && seven > 0);
-        for mark in ["skipped_async_three", "skipped_polled_once_three"] {
-            let mark = &sampled.0.marks[sampled.mark(mark)];
-            assert_eq!((mark.calls, mark.in_flight), (CALLS, 0), "{}", mark.name);
-        }
-    }
-}
-
 #[perfmark(time)]
 async fn async_three(turns: u64) {
     for _ in 0..3 {

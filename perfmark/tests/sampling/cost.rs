@@ -8,7 +8,7 @@ use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
 use crate::alone;
 use crate::cpu_time::cpu_time;
 use crate::loops::spin_seven;
-use crate::pages::touch;
+use crate::memory::faults;
 use crate::sampled::{sampled, until_sampled};
 
 #[perfmark(time)]
@@ -139,9 +139,9 @@ fn noting_a_samples_open_calls_takes_instructions_for_each_of_them() {
     let instructions_at = |depth| {
         let mut delta = Delta::Unmeasured;
         // The ring has room then.
-        until_sampled(|| touch(1));
+        until_sampled(|| faults(1));
         down(depth, &mut || {
-            touch(1);
+            faults(1);
             let mut region = Region::default();
             counter.begin(&mut region);
             one(1);

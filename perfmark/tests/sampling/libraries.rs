@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use perfmark::{Sampling, Stacks};
 
 use crate::alone;
-use crate::pages::{Pages, touch};
+use crate::memory::{Memory, faults};
 use crate::sampled::{sampled, until_sampled};
 
 const PAGES: usize = 50;
@@ -36,9 +36,9 @@ fn touch_in(library: &Path, pages: usize, readings: usize) -> usize {
         let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         assert!(!library.is_null(), "{name:?}");
         let function = libc::dlsym(library, c"touch".as_ptr());
-        let touch = std::mem::transmute::<*mut c_void, extern "C" fn(*mut u8, usize)>(function);
+        let touch = std::mem::transmute::<*mut c_void, extern "C" fn(usize, usize)>(function);
         for reading in 0..=readings {
-            touch(Pages::new(PAGES).start(), pages);
+            touch(Memory::new(PAGES).address(), pages);
             if reading < readings {
                 _ = perfmark::snapshot();
             }
@@ -56,7 +56,7 @@ fn samples_of_an_unloaded_library_are_not_those_of_another_one_in_its_place() {
     let _alone = alone();
     let mut in_same_place = 0;
     let work = || {
-        until_sampled(|| touch(1));
+        until_sampled(|| faults(1));
         for _ in 0..TIMES {
             let places = [touch_in(&first, PAGES, 0), touch_in(&second, 0, 1)];
             // It is certain that samples between two readings are of the library that is there at both.

@@ -12,7 +12,7 @@ use perfmark_rdpmc::{Attr, Counter, Hardware};
 
 use crate::alone;
 use crate::loops::spin_seven;
-use crate::pages::touch;
+use crate::memory::faults;
 use crate::sampled::{sampled, until_sampled};
 
 #[test]
@@ -48,7 +48,7 @@ fn a_thread_whose_event_does_not_fit_the_pmu_is_reported_and_its_other_event_is_
 #[perfmark(time)]
 #[inline(never)]
 fn fault(pages: usize) {
-    touch(pages);
+    faults(pages);
 }
 
 #[test]
@@ -108,12 +108,12 @@ fn descend(path: u32, depth: u32, innermost: &dyn Fn()) {
 
 #[perfmark(time)]
 fn early() {
-    touch(1);
+    faults(1);
 }
 
 #[perfmark(time)]
 fn late() {
-    touch(1);
+    faults(1);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn samples_keep_their_mark_when_a_thread_has_too_many_paths() {
     let _alone = alone();
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
     let work = || {
-        until_sampled(|| touch(1));
+        until_sampled(|| faults(1));
         (0..8).for_each(|path| descend(path, DEPTH, &early));
         (8..12).for_each(|path| descend(path, DEPTH, &late));
     };
@@ -165,7 +165,7 @@ fn blocking_system_calls_are_not_interrupted() {
 
 #[perfmark(time)]
 fn too_deep(pages: usize) {
-    touch(pages);
+    faults(pages);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn samples_in_calls_that_are_too_deep_belong_to_no_other_call() {
     let _alone = alone();
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
     let work = || {
-        until_sampled(|| touch(1));
+        until_sampled(|| faults(1));
         // All of these are in one mark.
         descend(0, DEPTH, &|| too_deep(PAGES));
     };

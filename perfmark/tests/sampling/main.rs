@@ -1,11 +1,12 @@
 //! Samples: each belongs to the call in which it was taken.
 //!
 //! Two loops have known addresses and shares, so that a sample in the wrong mark shows.
-#![cfg(all(feature = "sampling", target_os = "linux"))]
+#![cfg(feature = "sampling")]
 
 mod cpu_time;
 mod loops;
-mod pages;
+#[path = "../../../perfmark-rdpmc/tests/memory/mod.rs"]
+mod memory;
 mod sampled;
 
 mod attribution;

@@ -12,7 +12,7 @@ use perfmark::{Report, Samples, Sampling, Stacks, perfmark};
 
 use crate::alone;
 use crate::loops::{spin_seven, spin_three};
-use crate::pages::touch;
+use crate::memory::faults;
 use crate::sampled::{collectors, sampled, wait_until_sampled};
 
 #[perfmark(time)]
@@ -114,7 +114,7 @@ fn a_thread_that_is_ending_keeps_its_ring() {
 #[inline(never)]
 fn faulting(pages: usize) {
     spin_three(800_000);
-    touch(pages);
+    faults(pages);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use perfmark::{Sampling, Stacks, perfmark};
 use crate::alone;
 use crate::cpu_time::cpu_time;
 use crate::loops::spin_seven;
-use crate::pages::touch;
+use crate::memory::faults;
 use crate::sampled::sampled;
 
 /// In nanoseconds.
@@ -29,7 +29,7 @@ fn short(nanoseconds: u64) {
 #[perfmark(time)]
 #[inline(never)]
 fn fault_in_thread() {
-    touch(1);
+    faults(1);
 }
 
 fn samples_in(mark: &str) -> u64 {

@@ -12,6 +12,9 @@ const FOUR: u32 = twice(2);
 trait Shape {
     #[perfmark]
     fn area(&self) -> u32;
+
+    #[perfmark]
+    async fn later(&self) -> u32;
 }
 
 #[perfmark]
@@ -33,6 +36,9 @@ mod in_a_file;
 mod several {
     pub fn one() {}
 }
+
+#[perfmark(time, every = 2)]
+async fn left_out() {}
 
 fn main() {
     several::one();

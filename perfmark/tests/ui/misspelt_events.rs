@@ -6,38 +6,17 @@ use perfmark::{perfmark, region};
 #[perfmark(cycels)]
 fn swapped_letters() {}
 
-#[perfmark(Cycles)]
-fn wrong_case() {}
-
 #[perfmark("branch_mises")]
 fn quoted() {}
 
 #[perfmark("Page-Fault:u")]
 fn with_a_modifier() {}
 
-#[perfmark(wall_time)]
-fn another_word() {}
-
-#[perfmark(cpu_time, time)]
-fn time_on_a_cpu() {}
-
-#[perfmark("instrs")]
-fn abbreviated() {}
-
-#[perfmark(cache_miss)]
-fn singular() {}
-
-#[perfmark(Time)]
-fn clock() {}
-
 #[perfmark(cycles, genric)]
 fn option() {}
 
 #[perfmark(dcache)]
 fn part_of_a_name() {}
-
-#[perfmark(topdown_retiring)]
-fn of_one_processor() {}
 
 #[perfmark(nonsense)]
 fn unknown() {}

@@ -78,9 +78,14 @@ fn recorded(snapshot: &Snapshot, mark: MarkIndex) -> Vec<Number> {
     };
     (totals.calls, totals.skipped, totals.unwound) = (of.calls, of.skipped, of.unwound);
     (totals.cancelled, totals.polls) = (of.cancelled, of.polls);
+    assert_eq!(u64::from(of.every), MARKS[mark].every, "{of:?}");
     totals.estimated = of.values.first().map_or(0, |values| values.estimated);
     for event in events_of(mark) {
         let values = of.values.iter().find(|values| values.event == EVENTS[event].0).cloned().unwrap_or_default();
+        let in_buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+        assert_eq!(in_buckets, values.weight, "{of:?}");
+        let is_complete = values.unmeasured + of.skipped == 0 && values.weight == values.measured;
+        assert_eq!(values.extrapolated, !is_complete, "{of:?}");
         totals.events[event] = Sums {
             measured: values.measured,
             weight: values.weight,

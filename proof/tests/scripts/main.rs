@@ -3,8 +3,8 @@
 //!
 //! A script has calls of marks in all forms, on several threads: nested, recursive, left by `return` or a panic, polled
 //! here and there, dropped. Meanwhile time passes, events occur, the kernel moves events to other counters, takes their
-//! counters away, and switches threads. A filter turns marks off and on. Not covered: samples, buckets and quantiles,
-//! costs of calls in flight, calls that never end or end on another thread, and the instructions of probes.
+//! counters away, and switches threads. A filter turns marks off and on. Not covered: samples, quantiles, costs of
+//! calls in flight, calls that never end or end on another thread, and the instructions of probes.
 //!
 //! `PERFMARK_TEST_SCRIPTS=N` sets how many scripts are executed. A script depends on those before it in its process, so
 //! `PERFMARK_TEST_PART`, which a failure prints, repeats a failure, except within a budget, which depends on the time.

@@ -79,7 +79,7 @@ pub struct Mark {
 }
 
 /// The number of marks with the same events. The first three are not async.
-pub const FORMS: usize = 6;
+pub const FORMS: usize = 5;
 
 /// The index of a mark in [`MARKS`].
 pub type MarkIndex = usize;
@@ -103,7 +103,7 @@ pub fn hardware() -> Vec<Kind> {
 
 macro_rules! marks {
     ($(
-        $call:ident $every:ident $fenced:ident $polled:ident $polled_every:ident $polled_fence:ident: $($event:ident)*;
+        $call:ident $every:ident $fenced:ident $polled:ident $polled_fence:ident: $($event:ident)*;
     )*) => {
         $(
             #[perfmark($($event),*)]
@@ -125,10 +125,6 @@ macro_rules! marks {
             async fn $polled() {
                 poll_fn(|_| poll()).await;
             }
-            #[perfmark($($event,)* every = 3)]
-            async fn $polled_every() {
-                poll_fn(|_| poll()).await;
-            }
             #[perfmark($($event,)* fence)]
             async fn $polled_fence() {
                 poll_fn(|_| poll()).await;
@@ -143,12 +139,6 @@ macro_rules! marks {
                 events: &[$(stringify!($event)),*],
                 every: 1,
                 form: Form::Async(|| Box::pin($polled())),
-            },
-            Mark {
-                name: stringify!($polled_every),
-                events: &[$(stringify!($event)),*],
-                every: 3,
-                form: Form::Async(|| Box::pin($polled_every())),
             },
             Mark {
                 name: stringify!($polled_fence),
@@ -167,28 +157,28 @@ fn poll() -> Poll<()> {
 }
 
 marks! {
-    t t_every t_fence t_poll t_poll_every t_poll_fence: time;
-    c c_every c_fence c_poll c_poll_every c_poll_fence: cycles;
-    tc tc_every tc_fence tc_poll tc_poll_every tc_poll_fence: time cycles;
-    cm cm_every cm_fence cm_poll cm_poll_every cm_poll_fence: cycles cache_misses;
-    tcm tcm_every tcm_fence tcm_poll tcm_poll_every tcm_poll_fence: time cycles cache_misses;
-    cmb cmb_every cmb_fence cmb_poll cmb_poll_every cmb_poll_fence: cycles cache_misses branch_misses;
-    tcmb tcmb_every tcmb_fence tcmb_poll tcmb_poll_every tcmb_poll_fence: time cycles cache_misses branch_misses;
-    cmbr cmbr_every cmbr_fence cmbr_poll cmbr_poll_every cmbr_poll_fence:
+    t t_every t_fence t_poll t_poll_fence: time;
+    c c_every c_fence c_poll c_poll_fence: cycles;
+    tc tc_every tc_fence tc_poll tc_poll_fence: time cycles;
+    cm cm_every cm_fence cm_poll cm_poll_fence: cycles cache_misses;
+    tcm tcm_every tcm_fence tcm_poll tcm_poll_fence: time cycles cache_misses;
+    cmb cmb_every cmb_fence cmb_poll cmb_poll_fence: cycles cache_misses branch_misses;
+    tcmb tcmb_every tcmb_fence tcmb_poll tcmb_poll_fence: time cycles cache_misses branch_misses;
+    cmbr cmbr_every cmbr_fence cmbr_poll cmbr_poll_fence:
         cycles cache_misses branch_misses cache_references;
-    o o_every o_fence o_poll o_poll_every o_poll_fence: off_cpu;
-    to to_every to_fence to_poll to_poll_every to_poll_fence: time off_cpu;
-    tco tco_every tco_fence tco_poll tco_poll_every tco_poll_fence: time cycles off_cpu;
-    tcmo tcmo_every tcmo_fence tcmo_poll tcmo_poll_every tcmo_poll_fence: time cycles cache_misses off_cpu;
-    cmo cmo_every cmo_fence cmo_poll cmo_poll_every cmo_poll_fence: off_cpu cycles cache_misses;
-    n n_every n_fence n_poll n_poll_every n_poll_fence: on_cpu;
-    no no_every no_fence no_poll no_poll_every no_poll_fence: off_cpu on_cpu;
-    nc nc_every nc_fence nc_poll nc_poll_every nc_poll_fence: cycles on_cpu;
-    tob tob_every tob_fence tob_poll tob_poll_every tob_poll_fence: time off_cpu blocked;
-    tobp tobp_every tobp_fence tobp_poll tobp_poll_every tobp_poll_fence: time off_cpu blocked preempted;
-    tn tn_every tn_fence tn_poll tn_poll_every tn_poll_fence: time on_cpu;
-    p p_every p_fence p_poll p_poll_every p_poll_fence: page_faults;
-    cpm cpm_every cpm_fence cpm_poll cpm_poll_every cpm_poll_fence: cycles page_faults minor_faults;
-    all all_every all_fence all_poll all_poll_every all_poll_fence:
+    o o_every o_fence o_poll o_poll_fence: off_cpu;
+    to to_every to_fence to_poll to_poll_fence: time off_cpu;
+    tco tco_every tco_fence tco_poll tco_poll_fence: time cycles off_cpu;
+    tcmo tcmo_every tcmo_fence tcmo_poll tcmo_poll_fence: time cycles cache_misses off_cpu;
+    cmo cmo_every cmo_fence cmo_poll cmo_poll_fence: off_cpu cycles cache_misses;
+    n n_every n_fence n_poll n_poll_fence: on_cpu;
+    no no_every no_fence no_poll no_poll_fence: off_cpu on_cpu;
+    nc nc_every nc_fence nc_poll nc_poll_fence: cycles on_cpu;
+    tob tob_every tob_fence tob_poll tob_poll_fence: time off_cpu blocked;
+    tobp tobp_every tobp_fence tobp_poll tobp_poll_fence: time off_cpu blocked preempted;
+    tn tn_every tn_fence tn_poll tn_poll_fence: time on_cpu;
+    p p_every p_fence p_poll p_poll_fence: page_faults;
+    cpm cpm_every cpm_fence cpm_poll cpm_poll_fence: cycles page_faults minor_faults;
+    all all_every all_fence all_poll all_poll_fence:
         time cycles cache_misses branch_misses cache_references page_faults off_cpu preempted;
 }

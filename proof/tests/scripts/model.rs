@@ -8,10 +8,10 @@ use perfmark::private::recording::innermost;
 use perfmark_rdpmc::script::{self, Kind};
 
 use crate::compare::Number;
-use crate::marks::{EVENTS, EventIndex, Exit, Form, MARKS, MarkIndex, Source, events_of};
+use crate::marks::{EVENTS, EventIndex, Exit, MARKS, MarkIndex, Source, events_of};
 
 /// Nanoseconds. Readings by the kernel take much less, also those of calibration, so they hardly change estimates.
-const LONG: u64 = 1 << 20;
+const LONG: u64 = 1 << 22;
 /// The variable that is set where each reading of a counter counts.
 pub const READINGS_COUNT: &str = "PERFMARK_TOP";
 /// The part by which an estimate of a call that was counted in part may differ from the model's.
@@ -109,7 +109,6 @@ struct Cost {
 #[derive(Clone)]
 pub struct Suspended {
     weight: u64,
-    is_skipped: bool,
     is_nested: bool,
     /// Whether a call inside was skipped.
     has_skipped: bool,
@@ -314,7 +313,7 @@ impl Model {
     }
 
     /// A call or a poll begins, inside of which this runs.
-    pub fn begin(&mut self, thread: usize, mark: MarkIndex, is_first_poll: bool) -> Begun {
+    pub fn begin(&mut self, thread: usize, mark: MarkIndex) -> Begun {
         if self.off == Some(mark) {
             return Begun::Off;
         }
@@ -327,7 +326,7 @@ impl Model {
             assert!(measured.is_none_or(|(_, weight)| weight == every || weight == 0 && every > 1), "{measured:?}");
             assert!(measured.is_some() || every > 1, "{}", MARKS[mark].name);
         }
-        if every > 1 && is_first_poll && env::var_os("PERFMARK_BUDGET").is_none() {
+        if every > 1 && env::var_os("PERFMARK_BUDGET").is_none() {
             // One call in `every` is in a burst. Bursts inside other calls have 16 calls, and later ones more.
             let [calls, in_bursts] = &mut of_thread.thinned;
             (*calls, *in_bursts) = (*calls + 1, *in_bursts + u64::from(measured.is_some_and(|(_, weight)| weight > 0)));
@@ -339,10 +338,7 @@ impl Model {
             of_thread.open.iter_mut().for_each(|open| open.has_skipped = true);
         }
         let Some((number, weight)) = measured else {
-            // A skipped call is counted when it begins, unless it is made of polls.
-            if matches!(MARKS[mark].form, Form::Call(_)) {
-                self.skip(mark);
-            }
+            self.skip(mark);
             return Begun::Skipped;
         };
         let is_nested = of_thread.open.iter().any(|open| open.mark == mark);
@@ -420,45 +416,31 @@ impl Model {
             return self.skip(mark);
         }
         let Open { weight, is_nested, has_skipped, .. } = open;
-        let call = Suspended { weight, is_skipped: false, is_nested, has_skipped, costs };
+        let call = Suspended { weight, is_nested, has_skipped, costs };
         let imputed = self.add(thread, mark, call, exit);
         self.add_inner(thread, imputed);
     }
 
     /// A poll ends. `call` is its call before, and after it.
-    pub fn end_poll(&mut self, thread: usize, mark: MarkIndex, begun: Begun, exit: Exit, call: &mut Option<Suspended>) {
+    pub fn end_poll(&mut self, thread: usize, mark: MarkIndex, exit: Exit, call: &mut Option<Suspended>) {
         self.marks.entry(mark).or_default().polls += 1;
-        let is_nested = self.threads[thread].open.iter().any(|open| open.mark == mark);
-        let skipped = Suspended { weight: 1, is_skipped: true, is_nested, has_skipped: false, costs: Vec::new() };
+        let (open, costs) = self.close(thread, exit);
+        let Open { weight, is_nested, has_skipped, .. } = open;
         let earlier = call.take();
         let is_only = earlier.is_none();
-        let so_far = if begun == Begun::Measured {
-            let (open, costs) = self.close(thread, exit);
-            let Open { weight, is_nested, has_skipped, .. } = open;
-            match earlier {
-                // It is measured because calls around it require its cost.
-                known if weight == 0 => known.unwrap_or(skipped),
-                None => Suspended { weight, is_skipped: false, is_nested, has_skipped, costs },
-                // Within a budget, the weight may have changed. What the call counts as is then unknown.
-                Some(earlier) if earlier.weight != weight => {
-                    let has_skipped = has_skipped || earlier.has_skipped;
-                    Suspended { weight, has_skipped, costs: vec![None; costs.len()], ..earlier }
-                }
-                Some(earlier) => {
-                    let sum = |(one, other): (Option<Cost>, Option<Cost>)| Some(one?.plus(other?));
-                    let has_skipped = has_skipped || earlier.has_skipped;
-                    Suspended { has_skipped, costs: costs.into_iter().zip(earlier.costs).map(sum).collect(), ..earlier }
-                }
+        let so_far = match earlier {
+            None => Suspended { weight, is_nested, has_skipped, costs },
+            Some(earlier) => {
+                let sum = |(one, other): (Option<Cost>, Option<Cost>)| Some(one?.plus(other?));
+                let has_skipped = has_skipped || earlier.has_skipped;
+                Suspended { has_skipped, costs: costs.into_iter().zip(earlier.costs).map(sum).collect(), ..earlier }
             }
-        } else {
-            earlier.unwrap_or(skipped)
         };
         match exit {
             Exit::Pending => {
                 *self.suspended.entry(mark).or_default() += 1;
                 *call = Some(so_far);
             }
-            Exit::End | Exit::Return if so_far.is_skipped => self.skip(mark),
             _ => {
                 let imputed = self.add(thread, mark, so_far, exit);
                 // Earlier polls of the call were not inside the call around.
@@ -471,7 +453,7 @@ impl Model {
 
     /// Adds a call that ends. Returns what is imputed to it.
     fn add(&mut self, thread: usize, mark: MarkIndex, call: Suspended, exit: Exit) -> Costs<(i64, f64)> {
-        let Suspended { weight, is_nested, has_skipped, costs, .. } = call;
+        let Suspended { weight, is_nested, has_skipped, costs } = call;
         let (totals, mut all_imputed) = (self.marks.entry(mark).or_default(), Costs::default());
         let is_unwound = matches!(exit, Exit::Panic(_));
         totals.calls += 1;

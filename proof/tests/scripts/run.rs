@@ -24,8 +24,6 @@ struct Future {
 /// The body of a poll.
 struct NextPoll {
     mark: MarkIndex,
-    /// Whether it is the first of its call.
-    is_first: bool,
     inside: Arc<[Step]>,
     exit: Exit,
 }
@@ -38,8 +36,6 @@ static POLLED: Mutex<Vec<MarkIndex>> = Mutex::new(Vec::new());
 thread_local! {
     static THREAD: Cell<usize> = const { Cell::new(0) };
     static NEXT_POLL: RefCell<Option<NextPoll>> = const { RefCell::new(None) };
-    /// How the poll that ended last began.
-    static LAST_POLL: Cell<Begun> = const { Cell::new(Begun::Off) };
 }
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -120,7 +116,7 @@ fn call(mark: MarkIndex, inside: &[Step], exit: Exit) {
     before_call(mark);
     let mut begun = Begun::Off;
     let mut body = || {
-        begun = model(|model, thread| model.begin(thread, mark, true));
+        begun = model(|model, thread| model.begin(thread, mark));
         run(inside);
         exit
     };
@@ -140,13 +136,12 @@ fn poll(number: usize, inside: &Arc<[Step]>, exit: Exit) {
         model(|model, _| model.resume(mark));
     }
     before_call(mark);
-    let is_first = future.call.is_none();
-    NEXT_POLL.set(Some(NextPoll { mark, is_first, inside: Arc::clone(inside), exit }));
+    NEXT_POLL.set(Some(NextPoll { mark, inside: Arc::clone(inside), exit }));
     let polled = catch_unwind(AssertUnwindSafe(|| {
         _ = future.future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     }));
     let (exit, levels) = exit_of(polled, exit);
-    model(|model, thread| model.end_poll(thread, mark, LAST_POLL.get(), exit, &mut future.call));
+    model(|model, thread| model.end_poll(thread, mark, exit, &mut future.call));
     if exit == Exit::Pending {
         let other = lock(&FUTURES)[number].replace(future);
         drop_future(other);
@@ -156,14 +151,9 @@ fn poll(number: usize, inside: &Arc<[Step]>, exit: Exit) {
 
 /// The body of a poll.
 pub fn run_poll() -> Exit {
-    struct StoreLast(Begun);
-    impl Drop for StoreLast {
-        fn drop(&mut self) {
-            LAST_POLL.set(self.0);
-        }
-    }
-    let NextPoll { mark, is_first, inside, exit } = NEXT_POLL.take().expect("it was set");
-    let _store = StoreLast(model(|model, thread| model.begin(thread, mark, is_first)));
+    let NextPoll { mark, inside, exit } = NEXT_POLL.take().expect("it was set");
+    let begun = model(|model, thread| model.begin(thread, mark));
+    assert_eq!(begun, Begun::Measured);
     run(&inside);
     exit
 }

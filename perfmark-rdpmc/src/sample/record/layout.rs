@@ -2,9 +2,7 @@
 
 use crate::attr::{Attr, Field};
 use crate::flags::{Branches, Content, ReadFormat};
-use crate::sys::{
-    FLAG_SAMPLE_ID_ALL, FORMAT_GROUP, FORMAT_ID, FORMAT_LOST, FORMAT_TOTAL_TIME_ENABLED, FORMAT_TOTAL_TIME_RUNNING,
-};
+use crate::sys::FLAG_SAMPLE_ID_ALL;
 
 /// What the records of an event contain, which is needed to read them. Records of events with other layouts cannot be
 /// distinguished from these.
@@ -57,24 +55,9 @@ impl Layout {
         self.content.contains(content)
     }
 
-    pub(in super::super) fn reads_group(&self) -> bool {
-        self.read_format & FORMAT_GROUP != 0
-    }
-
-    pub(super) fn reads_enabled(&self) -> bool {
-        self.read_format & FORMAT_TOTAL_TIME_ENABLED != 0
-    }
-
-    pub(super) fn reads_running(&self) -> bool {
-        self.read_format & FORMAT_TOTAL_TIME_RUNNING != 0
-    }
-
-    pub(super) fn reads_id(&self) -> bool {
-        self.read_format & FORMAT_ID != 0
-    }
-
-    pub(in super::super) fn reads_lost(&self) -> bool {
-        self.read_format & FORMAT_LOST != 0
+    /// Whether readings contain all of these.
+    pub(in super::super) fn reads(&self, format: ReadFormat) -> bool {
+        ReadFormat::from_bits(self.read_format).contains(format)
     }
 
     /// The bytes of a record's origin at its end.

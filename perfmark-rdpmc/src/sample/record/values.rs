@@ -2,6 +2,7 @@
 
 use super::bytes::{Bytes, Words};
 use super::layout::Layout;
+use crate::flags::ReadFormat;
 
 /// The counts of an event, or of all events of its group, at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,16 +31,16 @@ pub struct Value {
 
 impl<'a> Values<'a> {
     pub(super) fn parse(bytes: &mut Bytes<'a>, layout: &Layout) -> Option<Self> {
-        let each = 1 + u64::from(layout.reads_id()) + u64::from(layout.reads_lost());
-        let count = if layout.reads_group() { bytes.u64()? } else { 1 };
+        let each = 1 + u64::from(layout.reads(ReadFormat::ID)) + u64::from(layout.reads(ReadFormat::LOST));
+        let count = if layout.reads(ReadFormat::GROUP) { bytes.u64()? } else { 1 };
         // The value of a single event comes before the times, and the rest after them.
         let mut single = *bytes;
-        if !layout.reads_group() {
+        if !layout.reads(ReadFormat::GROUP) {
             bytes.u64()?;
         }
-        let enabled = bytes.u64_if(layout.reads_enabled())?;
-        let running = bytes.u64_if(layout.reads_running())?;
-        let words = if layout.reads_group() {
+        let enabled = bytes.u64_if(layout.reads(ReadFormat::TOTAL_TIME_ENABLED))?;
+        let running = bytes.u64_if(layout.reads(ReadFormat::TOTAL_TIME_RUNNING))?;
+        let words = if layout.reads(ReadFormat::GROUP) {
             bytes.words(count.checked_mul(each)?)?
         } else {
             bytes.words(each - 1)?;
@@ -51,16 +52,17 @@ impl<'a> Values<'a> {
     /// The events, the group's leader first.
     pub fn iter(&self) -> impl Iterator<Item = Value> + use<'a> {
         let (layout, mut words) = (self.layout, self.words.iter());
-        let times = if layout.reads_group() {
+        let times = if layout.reads(ReadFormat::GROUP) {
             0
         } else {
-            usize::from(layout.reads_enabled()) + usize::from(layout.reads_running())
+            usize::from(layout.reads(ReadFormat::TOTAL_TIME_ENABLED))
+                + usize::from(layout.reads(ReadFormat::TOTAL_TIME_RUNNING))
         };
         std::iter::from_fn(move || {
             let value = words.next()?;
             (0..times).for_each(|_| _ = words.next());
-            let id = if layout.reads_id() { words.next() } else { None };
-            let lost = if layout.reads_lost() { words.next() } else { None };
+            let id = if layout.reads(ReadFormat::ID) { words.next() } else { None };
+            let lost = if layout.reads(ReadFormat::LOST) { words.next() } else { None };
             Some(Value { value, id, lost })
         })
     }

@@ -449,6 +449,21 @@ impl Descriptor {
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 
+    /// Maps an event's memory. Returns errno if the kernel refuses.
+    pub(super) fn map(&self, length: usize, offset: u64, is_writable: bool) -> Result<*mut libc::c_void, i32> {
+        if !self.is_ours() {
+            return Err(libc::EBADF);
+        }
+        let access = libc::PROT_READ | if is_writable { libc::PROT_WRITE } else { 0 };
+        let offset = libc::off_t::try_from(offset).map_err(|_| libc::EINVAL)?;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, self.number(), offset) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+        }
+        Ok(start)
+    }
+
     /// Whether the number may be read at this moment: one system call.
     #[inline]
     pub(super) fn may_be_read(&self) -> bool {
@@ -502,14 +517,8 @@ impl Mapping {
         let length = usize::try_from(page_size()).unwrap_or(4096);
         let mut page = NonNull::dangling();
         let registration = Registration::new(&mut || {
-            if !fd.is_ours() {
-                return Err(libc::EBADF);
-            }
-            // SAFETY: a new mapping at an address of the kernel's choice.
-            let start =
-                unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, fd.number(), 0) };
-            let mapped = NonNull::new(start.cast::<MmapPage>()).filter(|_| start != libc::MAP_FAILED);
-            page = mapped.ok_or_else(|| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))?;
+            let start = fd.map(length, 0, false)?;
+            page = NonNull::new(start.cast::<MmapPage>()).ok_or(libc::EIO)?;
             Ok(Resource::Page(start, length))
         })?;
         Ok(Self { start: page, _registration: registration })

@@ -16,7 +16,7 @@ use std::io::{self, PipeReader};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
-use super::abi::{PerfEventAttr, Polled, ReadFormat};
+use super::abi::{PerfEventAttr, ReadFormat, Ready};
 use crate::arch::system_call;
 use crate::target::{Target, Whose};
 pub(crate) use emulated::EmulatedPage;
@@ -148,7 +148,7 @@ impl Descriptor {
 
 /// `poll(2)` until one of the descriptors is ready, has ended or is in error state, or the pipe is. Returns those
 /// descriptors; none also if a signal came.
-pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds: i32) -> Result<Vec<Polled>, i32> {
+pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds: i32) -> Result<Vec<Ready>, i32> {
     let entry = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let numbers = fds.iter().map(|fd| fd.number()).chain(pipe.map(AsRawFd::as_raw_fd));
     let mut entries: Vec<_> = numbers.map(entry).collect();
@@ -165,10 +165,10 @@ pub(crate) fn poll(fds: &[&Descriptor], pipe: Option<&PipeReader>, milliseconds:
 }
 
 /// What `poll(2)` reports for a descriptor, if anything (`perf_poll` in `kernel/events/core.c`, linux 6.15).
-fn polled(index: usize, revents: libc::c_short) -> Option<Polled> {
+fn polled(ring: usize, revents: libc::c_short) -> Option<Ready> {
     let has = |events: libc::c_short| revents & events != 0;
-    has(libc::POLLIN | libc::POLLHUP | libc::POLLERR).then(|| Polled {
-        index,
+    has(libc::POLLIN | libc::POLLHUP | libc::POLLERR).then(|| Ready {
+        ring,
         is_ready: has(libc::POLLIN),
         has_ended: has(libc::POLLHUP),
         has_error: has(libc::POLLERR),
@@ -255,7 +255,7 @@ mod tests {
     fn an_event_in_error_state_has_not_ended() {
         let flags = |revents| {
             let polled = polled(3, revents)?;
-            Some((polled.index, polled.is_ready, polled.has_ended, polled.has_error))
+            Some((polled.ring, polled.is_ready, polled.has_ended, polled.has_error))
         };
         assert_eq!(flags(0), None);
         assert_eq!(flags(libc::POLLIN), Some((3, true, false, false)));

@@ -4,7 +4,6 @@
 //! memory that a fork wipes.
 #![allow(unsafe_code, reason = "mmap, and references into what it maps")]
 
-use std::io;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,21 +35,6 @@ unsafe impl Send for AuxMapping {}
 // SAFETY: the memory contains atomics only, which any thread may read.
 unsafe impl Sync for AuxMapping {}
 
-/// Maps an event's memory. Returns errno if the kernel refuses.
-fn map(fd: &Descriptor, length: usize, offset: u64, is_writable: bool) -> Result<*mut libc::c_void, i32> {
-    if !fd.is_ours() {
-        return Err(libc::EBADF);
-    }
-    let access = libc::PROT_READ | if is_writable { libc::PROT_WRITE } else { 0 };
-    let offset = libc::off_t::try_from(offset).map_err(|_| libc::EINVAL)?;
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let start = unsafe { libc::mmap(ptr::null_mut(), length, access, libc::MAP_SHARED, fd.number(), offset) };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
-    }
-    Ok(start)
-}
-
 impl RingMapping {
     /// Maps a ring with that many pages of data. If it is not writable, the kernel overwrites old records.
     pub(crate) fn new(fd: &Descriptor, pages: usize, is_writable: bool) -> Result<Self, i32> {
@@ -58,7 +42,7 @@ impl RingMapping {
         let length = pages.checked_add(1).and_then(|pages| pages.checked_mul(page_bytes)).ok_or(libc::ENOMEM)?;
         let slot = fork::slot()?;
         let registration = Registration::new(&mut || {
-            let start = map(fd, length, 0, is_writable)?;
+            let start = fd.map(length, 0, is_writable)?;
             slot.store(start, Relaxed);
             Ok(Resource::Ring(start, length, slot))
         });
@@ -107,7 +91,7 @@ impl AuxMapping {
         let length = usize::try_from(page.aux_size.load(Relaxed)).map_err(|_| libc::EINVAL)?;
         let mut start = None;
         let registration = Registration::new(&mut || {
-            let mapped = map(fd, length, page.aux_offset.load(Relaxed), is_writable)?;
+            let mapped = fd.map(length, page.aux_offset.load(Relaxed), is_writable)?;
             start = ptr::NonNull::new(mapped.cast());
             Ok(Resource::Page(mapped, length))
         })?;

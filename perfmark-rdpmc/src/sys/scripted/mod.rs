@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub(crate) use self::no_emulator::EmulatedPage;
-use super::abi::{IOC_ID, MmapPage, PerfEventAttr, Polled, ReadFormat, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE};
+use super::abi::{IOC_ID, MmapPage, PerfEventAttr, ReadFormat, Ready, RingPage, TYPE_HARDWARE, TYPE_SOFTWARE};
 use crate::arch::scripted::{TICKS, value};
 use crate::target::Target;
 use events::{EVENTS, Event, Place, State, events, free_counter};
@@ -69,7 +69,7 @@ pub(crate) fn attr_size() -> Option<u32> {
     None
 }
 
-pub(crate) fn poll(_: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<Vec<Polled>, i32> {
+pub(crate) fn poll(_: &[&Descriptor], _: Option<&PipeReader>, _: i32) -> Result<Vec<Ready>, i32> {
     Ok(Vec::new())
 }
 

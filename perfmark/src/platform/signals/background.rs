@@ -14,8 +14,10 @@ use crate::platform::usage::thread_user_ns;
 /// threads that it knows, but it does not know this one.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let _signals = BlockedSignals::new();
+    let starting = Starting::new();
     let work = || {
         let _own = OwnThread::new();
+        drop(starting);
         work();
     };
     Builder::new().name(name.into()).spawn(work)
@@ -29,15 +31,17 @@ static OWN_THREADS: PerProcess<Mutex<OwnThreads>> = PerProcess::new();
 struct OwnThreads {
     /// The kernel's numbers of those that live.
     alive: Vec<u32>,
+    /// The number of threads that are being started, and may live already.
+    starting: usize,
     /// The CPU time in user mode of those that have ended since somebody asked for it, in nanoseconds. `None` before.
     #[cfg(feature = "sampling")]
     ended_ns: Option<u64>,
 }
 
-/// Whether it is one of perfmark's own threads.
+/// Perfmark's own threads. `None` while one is being started, whose number is not known yet.
 #[cfg(feature = "sampling")]
-pub(crate) fn is_own(thread: u32) -> bool {
-    OWN_THREADS.lock().is_ok_and(|own| own.alive.contains(&thread))
+pub(crate) fn own_threads() -> Option<Vec<u32>> {
+    OWN_THREADS.lock().map_or(Some(Vec::new()), |own| (own.starting == 0).then(|| own.alive.clone()))
 }
 
 /// The CPU time in user mode of perfmark's own threads until now, in nanoseconds, without those that ended before the
@@ -47,6 +51,22 @@ pub(crate) fn own_user_ns() -> u64 {
     let Ok(mut own) = OWN_THREADS.lock() else { return 0 };
     let of_ended = *own.ended_ns.get_or_insert(0);
     own.alive.iter().fold(of_ended, |sum, &thread| sum + thread_user_ns(thread))
+}
+
+/// A thread is being started as long as this lives.
+struct Starting;
+
+impl Starting {
+    fn new() -> Self {
+        OWN_THREADS.lock().into_iter().for_each(|mut own| own.starting += 1);
+        Self
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        OWN_THREADS.lock().into_iter().for_each(|mut own| own.starting = own.starting.saturating_sub(1));
+    }
 }
 
 /// The calling thread is perfmark's own as long as this lives.
@@ -91,5 +111,23 @@ mod tests {
         spawn("perfmark-test", compute).expect("started").join().expect("no panic");
         let computed = receiver.recv().expect("sent").expect("some");
         assert!(own_user_ns() >= before + computed);
+    }
+
+    #[test]
+    fn a_thread_is_perfmarks_own_before_it_can_be_found() {
+        for _ in 0..100 {
+            let (sender, receiver) = channel();
+            let (end, until_end) = channel::<()>();
+            let work = move || {
+                _ = sender.send(thread_id());
+                _ = until_end.recv();
+            };
+            let thread = spawn("perfmark-test", work).expect("started");
+            let own = own_threads();
+            let id = receiver.recv().expect("sent");
+            assert!(own.is_none_or(|own| own.contains(&id)));
+            drop(end);
+            thread.join().expect("no panic");
+        }
     }
 }

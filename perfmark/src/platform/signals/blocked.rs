@@ -6,7 +6,8 @@
 /// Signals that a thread's own fault raises are not blocked, because the kernel ends a process that blocks them.
 pub(crate) struct BlockedSignals(#[cfg(all(unix, not(miri)))] Option<libc::sigset_t>);
 
-/// The signals that a thread's own fault raises.
+/// The signals that a thread's own fault raises. SIGTRAP is that of a breakpoint instruction. perfmark-rdpmc's list
+/// lacks it, because events can send it for each sample (`Sampler::sigtrap`); perfmark opens no such event.
 #[cfg(unix)]
 #[cfg_attr(miri, allow(dead_code, reason = "Miri has no signals"))]
 pub(super) const FAULTS: [libc::c_int; 6] =

@@ -14,7 +14,7 @@ pub(super) fn has_action(signal: i32, action: usize) -> bool {
 }
 
 /// Sets whether the calling thread blocks these signals.
-pub(super) fn set_blocked(signals: &[i32], is_blocked: bool) {
+pub(crate) fn set_blocked(signals: &[i32], is_blocked: bool) {
     let how = if is_blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
     // SAFETY: a live set; the signals are valid.
     unsafe {

@@ -5,27 +5,29 @@ use std::io;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicI32, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64};
 
 use libc::c_int;
 
 use super::background;
 use super::disposition::{has_action, set_blocked};
-use super::wakeup::Wakeup;
+use crate::platform::alarm::Alarm;
 use crate::platform::usage::monotonic_ns;
 
-/// Never taken out, so the handler may use it.
-static WAKEUP: OnceLock<Arc<Wakeup>> = OnceLock::new();
+/// Wakes the thread.
+static ALARM: Alarm = Alarm::new();
+/// Whether [`prepare`] installed the handler.
+static IS_PREPARED: AtomicBool = AtomicBool::new(false);
 /// The process that has the thread; 0 before there is one. A forked child has none.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 /// Handles SIGINT, unless the process ignores or handles it already. Until [`before_end`] has started the thread, the
 /// handler only ends the process. A handler that the program installs later replaces this one, also if it calls the one
 /// before.
+#[expect(clippy::unnecessary_wraps, reason = "it fails on other systems")]
 pub(crate) fn prepare() -> io::Result<()> {
     if has_action(libc::SIGINT, libc::SIG_DFL) {
-        _ = WAKEUP.set(Wakeup::new()?);
+        IS_PREPARED.store(true, Relaxed);
         install(HANDLER as usize);
     }
     Ok(())
@@ -36,12 +38,13 @@ pub(crate) fn prepare() -> io::Result<()> {
 ///
 /// Called once in a process.
 pub(crate) fn before_end(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let Some(wakeup) = WAKEUP.get() else { return Ok(()) };
-    background::spawn("perfmark-sigint", move || {
-        if wakeup.wait() {
-            work();
-            end();
-        }
+    if !IS_PREPARED.load(Relaxed) {
+        return Ok(());
+    }
+    background::spawn("perfmark-sigint", || {
+        ALARM.wait(None);
+        work();
+        end();
     })?;
     // SAFETY: it only returns the process's number.
     PROCESS.store(unsafe { libc::getpid() }, Relaxed);
@@ -80,10 +83,7 @@ extern "C" fn handle(_: c_int) {
     }
     // SAFETY: getpid(2) is async-signal-safe, and changes no memory.
     if unsafe { libc::getpid() } == PROCESS.load(Relaxed) && !is_again() {
-        if let Some(wakeup) = WAKEUP.get() {
-            wakeup.post();
-        }
-        return;
+        return ALARM.wake();
     }
     // It takes effect when the handler returns.
     install(libc::SIG_DFL);

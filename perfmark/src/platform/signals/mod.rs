@@ -1,14 +1,12 @@
-//! Signals: names and numbers, blocking, and listening.
+//! Signals: names and numbers, blocking, and handlers.
 
 mod blocked;
 pub(crate) mod background;
 #[cfg(all(any(target_os = "linux", target_os = "android"), any(feature = "signal", not(miri))))]
-mod wakeup;
-#[cfg(all(any(target_os = "linux", target_os = "android"), any(feature = "signal", not(miri))))]
 mod disposition;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 mod interrupt;
-/// Other systems have no semaphores without names.
+/// On other systems, `Alarm::wake` takes a lock, so no handler may call it.
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
 mod interrupt {
     pub(crate) fn prepare() -> std::io::Result<()> {
@@ -35,15 +33,13 @@ mod listener {
     #[derive(Debug)]
     pub(crate) struct Listener;
 
-    pub(crate) fn leave_to_listeners(_: i32) {}
+    pub(crate) fn leave_to_dumps(_: i32) {}
+
+    pub(crate) fn set_blocked(_: &[i32], _: bool) {}
 
     impl Listener {
-        pub(crate) fn new(_: &[i32]) -> std::io::Result<Self> {
+        pub(crate) fn new(_: &[i32], _: &std::sync::Arc<crate::platform::alarm::Alarm>) -> std::io::Result<Self> {
             Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "dumps at signals require Linux"))
-        }
-
-        pub(crate) fn start(&mut self, _: impl Fn() + Send + 'static) -> std::io::Result<()> {
-            Ok(())
         }
     }
 }
@@ -52,4 +48,4 @@ pub(crate) use blocked::BlockedSignals;
 pub(crate) use handled::from_name;
 pub(crate) use interrupt::{before_end, prepare as prepare_before_end};
 #[cfg(feature = "signal")]
-pub(crate) use listener::{Listener, leave_to_listeners};
+pub(crate) use listener::{Listener, leave_to_dumps, set_blocked};

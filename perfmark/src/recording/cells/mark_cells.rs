@@ -724,24 +724,6 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_not_counted_is_imputed_the_mean_of_the_calls_before() {
-        let (arena, cells) = (Arena::new(), EventCells::new(EventId::default()));
-        cells.impute(false, || cells.values.so_far());
-        cells.add_unmeasured(1, false);
-        assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (0, InclusiveSelf::default()));
-        for value in [10, 30] {
-            cells.values.grow(value, &arena).expect("memory").add();
-            cells.values.add_to_sum(value);
-        }
-        add(&cells.inside, 8);
-        for _ in 0..3 {
-            cells.impute(false, || cells.values.so_far());
-            cells.add_unmeasured(1, false);
-        }
-        assert_eq!((cells.imputed.load(Relaxed), cells.imputed_sums.load()), (3, InclusiveSelf { total: 60, own: 48 }));
-    }
-
-    #[test]
     fn a_mean_of_0_is_computed_as_rarely_as_others() {
         let (cells, computed) = (EventCells::new(EventId::default()), Cell::new(0));
         for _ in 0..200 {

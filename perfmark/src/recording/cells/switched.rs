@@ -25,7 +25,7 @@ pub(crate) const CALLS: u64 = 1 << 40;
 /// How many ranges there are. After so many threads, ranges repeat.
 pub(crate) const RANGES: u64 = 1 << 20;
 
-/// The most calls that a thread's stack has room for.
+/// An upper bound on the number of calls that a thread's stack has room for.
 pub(crate) const ROOM: usize = 2_048;
 
 /// The calls of one thread that ended on others.

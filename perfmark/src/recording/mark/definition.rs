@@ -111,7 +111,7 @@ pub(crate) struct CallMode {
 }
 
 /// Indices and slots up to this one are for marks that are in no list. 0 and 1 are none.
-const HIDDEN: u32 = 12;
+const HIDDEN: u32 = 11;
 /// The slot in the entry of marks that have none. No thread has a plan there.
 const NO_SLOT: u32 = HIDDEN;
 

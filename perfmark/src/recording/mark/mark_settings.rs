@@ -190,7 +190,8 @@ fn apply_to_called() -> Result<(), SetFilterError> {
     }
 }
 
-const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
+pub(crate) const NO_MEMORY: &str =
+    "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
 const NO_SESSIONS: &str = "another thread was changing the filters of sessions when this process was forked";
 const NO_NEW_SLOT: &str = "settings that a mark had before need no new slot";
 
@@ -236,14 +237,13 @@ pub(crate) fn apply(mark: &'static Mark) -> bool {
 
 /// Sets the slot in which the mark's calls find their plans.
 fn set_slot(mark: &Mark, slot: u32) {
-    let skips = !mark.mode.is_polled && resolve(mark, of_slot(slot.into())).may_be_thinned();
-    mark.set_slot(slot, skips);
+    mark.set_slot(slot, resolve(mark, of_slot(slot.into())).may_be_thinned());
 }
 
 /// The slot in which the mark's calls find their plans, if the filter has these settings for it. `None` if no slot is
 /// left.
 fn slot(mark: &'static Mark, settings: Settings) -> Option<u32> {
-    // What a mark or the filter specifies takes precedence. Calls made of polls have no budget.
+    // What a mark or the filter specifies takes precedence. Calls made of polls are never left out.
     let is_budgeted = settings.every.is_none() && mark.every == 0 && !mark.mode.is_polled && budget_of(mark).is_some();
     let sampling = SAMPLING.load(SeqCst);
     let settings = Settings { is_on: None, ..settings };
@@ -296,14 +296,14 @@ impl Variant {
 /// resolves it, and calls of a mark that is off need no settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkSettings {
-    /// One call in so many is measured. 1 within a budget.
+    /// One call in so many is measured. 1 within a budget, and if calls are made of polls.
     pub(crate) every: u32,
     pub(crate) mode: CallMode,
 }
 
 /// The settings of a mark. `every` is the first of these: the filter's, the mark's own, that of a budget, its crate's
-/// defaults. `fence` is on if one of these sets it. `variant` is the variant whose slot the mark's calls use, if the
-/// filter gives it one.
+/// defaults. It is 1 for calls made of polls. `fence` is on if one of these sets it. `variant` is the variant whose
+/// slot the mark's calls use, if the filter gives it one.
 pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSettings {
     let filter = variant.map(|variant| &variant.settings);
     let of_crate = defaults::of(mark);
@@ -317,7 +317,7 @@ pub(crate) fn resolve(mark: &Mark, variant: Option<&'static Variant>) -> MarkSet
         || filter.is_some_and(|filter| filter.is_fenced);
     let measured = if is_budgeted { Measured::WithinBudget } else { Measured::All };
     MarkSettings {
-        every: every.filter(|_| may_leave_out()).unwrap_or(1).max(1),
+        every: every.filter(|_| may_leave_out() && !mark.mode.is_polled).unwrap_or(1).max(1),
         mode: CallMode { is_fenced, measured, sampling, ..mark.mode },
     }
 }

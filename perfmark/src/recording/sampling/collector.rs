@@ -19,6 +19,7 @@ use crate::platform::descriptors;
 use crate::platform::per_process::PerProcess;
 use crate::platform::signals::background::own_user_ns;
 use crate::platform::usage::process_usage;
+use crate::recording::mark::mark_settings::NO_MEMORY;
 use crate::recording::start;
 use crate::settings::counter_access;
 use crate::settings::sampling::SampleSettings;
@@ -78,17 +79,8 @@ fn program_user_ns() -> Option<u64> {
 pub(crate) struct Round {
     /// The rings to wait for.
     pub(crate) rings: Vec<Shared<Ring>>,
-    pub(crate) new_threads: NewThreads,
-}
-
-/// The threads that a round has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum NewThreads {
-    None,
-    /// They began before sampling, or called marks and woke the collector.
-    Expected,
-    /// Some began since and called no mark. Others may follow, and nothing announces them.
-    Unannounced,
+    /// Whether it opened or refused rings of threads.
+    pub(crate) has_new_threads: bool,
 }
 
 /// `None` if there never was a sampling.
@@ -121,8 +113,6 @@ pub(crate) fn snapshot_notes() -> Vec<String> {
 
 /// The most samplings with different settings. A thread that goes on keeps its ring of each one.
 const MOST_SAMPLINGS: usize = 16;
-
-pub(crate) const NO_MEMORY: &str = "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14";
 
 /// The events that can be sampled, and why the others cannot.
 pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<Error>) {
@@ -212,9 +202,9 @@ pub(crate) fn disable() -> bool {
 /// round. `None` after sampling has stopped.
 pub(crate) fn round(has_ended: bool) -> Option<Round> {
     let mut state = lock()?;
-    let new_threads = state.open(has_ended)?;
+    let has_new_threads = state.open(has_ended)?;
     let rings = state.read(.., false);
-    Some(Round { rings, new_threads })
+    Some(Round { rings, has_new_threads })
 }
 
 /// Reads the rings of the entries with these numbers.
@@ -225,8 +215,8 @@ pub(crate) fn collect(numbers: impl RangeBounds<u64>) {
 }
 
 impl State {
-    /// Opens the rings of threads that have none. `None` if the program is not sampled.
-    fn open(&mut self, has_ended: bool) -> Option<NewThreads> {
+    /// Opens the rings of threads that have none. Returns whether there were any; `None` if the program is not sampled.
+    fn open(&mut self, has_ended: bool) -> Option<bool> {
         let mut registry = threads::lock()?;
         let active = registry.active;
         if has_ended {
@@ -242,11 +232,10 @@ impl State {
         room = room.saturating_sub(rings.map(|events| events.descriptors()).sum());
         drop(registry);
         let sampling = usize::from(active).checked_sub(1).and_then(|at| self.samplings.get_mut(at))?;
-        let is_first = self.tasks.are_unknown();
         let fresh = self.tasks.new_threads(|| threads::of_sampling(active), has_ended, &mut sampling.refused);
-        let fresh = fresh.into_iter().map(|thread| (None, thread));
         self.is_blind |= self.tasks.is_blind;
-        let mut new_threads = NewThreads::None;
+        let has_new_threads = !waiting.is_empty() || !fresh.is_empty();
+        let fresh = fresh.into_iter().map(|thread| (None, thread));
         for (number, thread) in waiting.into_iter().map(|(number, thread)| (Some(number), thread)).chain(fresh) {
             match sampling.open(thread, &mut room) {
                 Ok(events) => start_ring(active, number, thread, events),
@@ -261,10 +250,8 @@ impl State {
                     sampling.refuse(thread, why);
                 }
             }
-            let is_announced = number.is_some() || is_first;
-            new_threads = new_threads.max(if is_announced { NewThreads::Expected } else { NewThreads::Unannounced });
         }
-        Some(new_threads)
+        Some(has_new_threads)
     }
 
     /// Reads the rings of the entries with these numbers, and returns those to wait for. `is_complete` is as in

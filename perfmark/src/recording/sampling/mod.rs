@@ -16,9 +16,7 @@ mod reading;
 mod collector;
 mod merged;
 
-pub(crate) use collector::{
-    NO_MEMORY, NewThreads, Round, available, collect, disable, enable, restart, round, snapshot_notes,
-};
+pub(crate) use collector::{Round, available, collect, disable, enable, restart, round, snapshot_notes};
 pub(crate) use merged::samples;
 pub(crate) use notes::{SampledThread, TOO_DEEP, UNKNOWN, Watch};
 pub(crate) use threads::{attach, detach, set_wake};

@@ -56,11 +56,6 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Whether they were not listed yet.
-    pub(super) fn are_unknown(&self) -> bool {
-        self.count == 0
-    }
-
     /// Threads that are not known yet. `has_ended` is whether a thread may have ended since the last time.
     /// Removes those that have left from `refused`.
     pub(super) fn new_threads(
@@ -89,6 +84,11 @@ impl Tasks {
                 return Vec::new();
             }
         };
+        // After all were listed: a thread of perfmark's own that is listed has begun to start.
+        let Some(own) = background::own_threads() else {
+            self.count = 0;
+            return Vec::new();
+        };
         self.left_out.retain(|thread| all.contains(thread));
         // Threads that are not listed now are known, unless they have left.
         let known = known();
@@ -96,7 +96,7 @@ impl Tasks {
         let mut fresh = Vec::new();
         for thread in all {
             if !known.contains(&thread) && !self.left_out.contains(&thread) {
-                if background::is_own(thread) {
+                if own.contains(&thread) {
                     self.left_out.insert(thread);
                 } else {
                     fresh.push(thread);

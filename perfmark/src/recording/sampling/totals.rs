@@ -13,20 +13,17 @@ pub(crate) type Stacks = BTreeMap<Vec<Address>, Counted>;
 
 /// The most paths of marks. Beyond them, samples are added to their mark without its callers.
 const MOST_PATHS: usize = 1 << 14;
-/// The most pairs of a path and a stack: with callers, and of the executed instruction alone. Beyond them, samples are
-/// added [without callers](count), and to no known code.
+/// The most stacks, with callers and of the executed instruction alone: of all paths, and of a thread whose call is
+/// still open. Beyond them, samples are added [without callers](count), and to no known code.
 const MOST_STACKS: [usize; 2] = [1 << 12, 1 << 13];
 /// The most names of threads. Beyond them, samples outside of marks belong to threads without a name.
 const MOST_THREADS: usize = 64;
 /// The most samples with times.
 const MOST_TIMES: usize = 1 << 17;
 
-/// The most stacks of a thread whose call is still open: with callers, and of the executed instruction alone.
-const MOST_WAITING: [usize; 2] = [1 << 12, 1 << 13];
-
 /// Adds samples with one stack to those of a call that is still open.
 pub(super) fn count_waiting(into: &mut Stacks, stack: Vec<Address>, samples: Counted) {
-    let has_room = MOST_WAITING.map(|most| into.len() < most);
+    let has_room = MOST_STACKS.map(|most| into.len() < most);
     count(into, stack, samples, has_room);
 }
 
@@ -183,7 +180,7 @@ mod tests {
         }
         let executed = |stack: &&Vec<Address>| stack[0] != Address::default();
         assert_eq!((stacks.len(), stacks.keys().filter(executed).count()), (6_000, 6_000));
-        assert_eq!(stacks.keys().filter(|stack| stack.len() == 2).count(), MOST_WAITING[0]);
+        assert_eq!(stacks.keys().filter(|stack| stack.len() == 2).count(), MOST_STACKS[0]);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use crate::report::hot_lines::{HotLines, functions_to_show, off_to_show};
 use crate::report::json::{Json, Writer, objects};
-use crate::report::sampling::lacks_of;
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, MarkedFunctions, Samples, Snapshot, StackFrame};
 
@@ -11,8 +10,6 @@ use crate::snapshot::{Frame, HotFunction, MarkedFunctions, Samples, Snapshot, St
 pub(super) struct Sampling {
     rate: String,
     is_biased: bool,
-    /// What is missing, a sentence each.
-    lacks: Vec<String>,
     /// The frame of the marked function in each stack of each path, if the stack reaches it.
     own: Vec<Vec<Option<usize>>>,
     /// How many of the innermost functions of each stack are perfmark's own code at entry and exit.
@@ -62,7 +59,6 @@ impl Sampling {
         Self {
             rate: samples.rate(),
             is_biased: samples.is_biased(),
-            lacks: lacks_of(samples),
             own,
             probe,
             functions: samples.frames.iter().map(name).collect(),
@@ -90,7 +86,7 @@ fn name(frame: &Frame) -> String {
 }
 
 objects! {
-    Sampling { rate, is_biased as "isBiased", lacks, own, probe, functions, files, outside, off }
+    Sampling { rate, is_biased as "isBiased", own, probe, functions, files, outside, off }
     Outside { name, place, samples, around, is_own as "isOwn" }
 }
 

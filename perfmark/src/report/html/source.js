@@ -1,10 +1,7 @@
 // Where the samples are: the lines of a mark with what they call, and functions outside of all marks.
 
-const source = new Map(Object.entries(words.source));
-const textOfLine = (file, line) => {
-  const lines = source.get(file) ?? {};
-  return Object.hasOwn(lines, line) ? lines[line] : undefined;
-};
+const source = new Map(snapshot.sources.flatMap(({ file, line, lines }) => lines.map((text, at) => [`${file}:${line + at}`, text])));
+const textOfLine = (file, line) => source.get(`${file}:${line}`);
 
 const MOST_LINES = 40;
 const MOST_CALLEES = 8;
@@ -182,10 +179,6 @@ function sourceSection(mark) {
   return [section];
 }
 
-/** What is missing among the samples. */
-const lacksOf = (samples) =>
-  [...(samples.taken > 0 && !samples.frames.length ? [nameLater()] : []), ...samples.lacks.map((sentence) => `${sentence}.`)];
-
 /** The samples of the program: how many are outside of marks, and in which functions. */
 function drawSamples() {
   const samples = sampled[state.sampling];
@@ -202,5 +195,5 @@ function drawSamples() {
       make("span", { class: "space" }), ...samplingSelect("page")),
     ...(samples.taken > 0 ? [make("p", { class: "outside" }, "Outside marks: ", share(outside), " of all samples.", ...ofOff, next)] : []),
     ...(rows.length ? [functionTable(rows, samples.taken, samples)] : []),
-    ...lacksOf(samples).map((sentence) => make("p", { class: "quiet" }, sentence)));
+    ...(samples.taken > 0 && !samples.frames.length ? [make("p", { class: "quiet" }, nameLater())] : []));
 }

@@ -15,19 +15,10 @@ pub(in crate::report) fn mark(name: &str, calls: u64) -> Mark {
         path: format!("wordcount::{name}"),
         file: "src/main.rs".to_owned(),
         line: 7,
-        type_hash: 0,
         on: true,
         calls,
-        in_flight: 0,
-        unwound: 0,
-        cancelled: 0,
-        polls: 0,
-        interrupted: 0,
         every: 1,
-        budget: None,
-        skipped: 0,
-        overhead_ns: None,
-        values: Vec::new(),
+        ..Mark::default()
     }
 }
 
@@ -53,7 +44,6 @@ pub(in crate::report) fn values(event: &str, measured: u64, sum: u64) -> Values 
         p90: percent(120),
         p99: percent(200),
         p999: percent(900),
-        overhead: Overhead::default(),
         buckets: vec![(7_000, 7_039, 5), (9_000, 9_063, 1)],
         event: event.to_owned(),
         ..Values::default()
@@ -62,24 +52,15 @@ pub(in crate::report) fn values(event: &str, measured: u64, sum: u64) -> Values 
 
 pub(in crate::report) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
     Snapshot {
-        call_graph: Vec::new(),
-        call_graph_lacks: 0,
-        resets: 0,
         schema: Snapshot::SCHEMA,
         perfmark: "0.1.0".to_owned(),
         program: "wordcount".to_owned(),
         pid: 4242,
         threads: 4,
-        threads_at_once: None,
         wall_ns: 2_314_000_000,
-        cpu_ns: None,
-        involuntary_switches: None,
-        overhead_ns: None,
         events: events.to_vec(),
         marks: marks.to_vec(),
-        samples: Vec::new(),
-        sources: Vec::new(),
-        notes: Vec::new(),
+        ..Snapshot::default()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::sample::{self, flagged, mark, snapshot, values};
 use crate::report::View;
-use crate::report::style::tests::bare;
 use crate::report::table::render;
 use crate::report::text::width;
 use crate::settings::Filter;
@@ -66,6 +65,13 @@ fn names_are_complete_before_columns_that_only_wide_reports_have() {
     for columns in [100, 160] {
         assert!(render(&long, &View::new(columns)).contains("a_long_name_a_long_name_a_long_name_ "), "{columns}");
     }
+}
+
+/// A coloured text without its colours.
+fn bare(coloured: &str) -> String {
+    let mut parts = coloured.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').expect("a sequence ends").1)
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::snapshot::path::outside_brackets;
 /// | `app::parser=off` | these do not |
 /// | `app::parser=on` | the same as without `=on` |
 /// | `off`, `on` | all marks except those that other directives name |
-/// | `app::hot=every:64` | one call in 64 is measured, as with the mark's own `every = 64` |
+/// | `app::hot=every:64` | one call in 64 is measured, as with the mark's own `every = 64`; all calls of async functions are |
 /// | `app::io=time+page-faults` | these events, instead of the mark's own |
 /// | `app::short=fence` | calls do not overlap with their neighbours, as by the mark's own [`fence`](crate::perfmark) |
 /// | `app::hot=on+every:64+cycles` | several settings |
@@ -275,7 +275,8 @@ impl Filter {
         self.and(pattern, Settings { is_on: Some(false), ..Settings::default() })
     }
 
-    /// Adds a directive: of matching marks, one call in `every` is measured. 0 is treated as 1.
+    /// Adds a directive: of matching marks, one call in `every` is measured. 0 is treated as 1. All calls of
+    /// async functions are measured.
     #[must_use]
     pub fn every(self, pattern: &str, every: u32) -> Self {
         self.and(pattern, Settings { every: Some(every.max(1)), ..Settings::default() })

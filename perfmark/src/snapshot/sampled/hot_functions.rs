@@ -68,16 +68,20 @@ struct Found<'a> {
 }
 
 impl Snapshot {
-    /// The functions that have samples outside of all marks and that have no mark, the one with the most samples
-    /// first. They show what to mark next.
+    /// The functions that have samples, inside and outside of marks, and that have no mark, the one with the most
+    /// samples first. They show what to mark next.
     ///
     /// A sample counts for the innermost function of its stack that the program's author can mark, and that is not
     /// inlined there or `main`. If all are inlined, it counts for the outermost one around the innermost, which
     /// [is inlined](HotFunction::is_inlined). The source of such a function is a line of a Rust file, and the function
     /// is neither in the standard library, nor in a crate that cargo downloaded (`registry/src`, `git/checkouts`, or
     /// vendored beside perfmark), nor in perfmark. Methods that are usually derived (`clone`, `cmp`, `eq`, `ne`,
-    /// `partial_cmp`) count for their callers. If the stack contains no such function, the sample counts for the
-    /// executed one.
+    /// `partial_cmp`) count for their callers.
+    ///
+    /// Inside a mark, a sample counts only for a function that the marked one calls, and not if it is at entry or exit
+    /// of a mark, or in a function that is inlined in the marked one. If a stack outside of all marks contains no such
+    /// function, the sample counts for the executed one, which usually
+    /// [cannot be marked](HotFunction::can_be_marked).
     ///
     /// The list has neither `main` nor the runtime around it, such as `std::rt`, `_start` and `__libc_start_main`.
     /// Samples without names count for no function. The list is empty after [`retain`](Self::retain) removed marks,
@@ -86,32 +90,13 @@ impl Snapshot {
     /// ```
     /// let snapshot = perfmark::snapshot();
     /// for samples in &snapshot.samples {
-    ///     for function in snapshot.unmarked_functions(samples).iter().filter(|function| function.can_be_marked) {
+    ///     for function in snapshot.hot_functions(samples).iter().filter(|function| function.can_be_marked) {
     ///         println!("consider marking {}: {} samples", function.frame.function, function.samples);
     ///     }
     /// }
     /// ```
     #[must_use]
-    pub fn unmarked_functions(&self, samples: &Samples) -> Vec<HotFunction> {
-        let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
-        let stacks = samples.paths_of(None).flat_map(|path| path.stacks.iter().map(move |stack| (path, stack)));
-        let attributed = stacks.filter_map(|(path, stack)| {
-            let executed = || Some((stack.executed(samples)?, false));
-            Some((stack.to_mark(samples, usize::MAX, &kinds).or_else(executed)?, path, stack.samples))
-        });
-        let marked = MarkKeys::new(&self.marks);
-        by_function(samples, &kinds, attributed, |frame| !marked.has(frame))
-    }
-
-    /// The functions that have samples, inside and outside of marks, and that the program's author can mark and has
-    /// not, the one with the most samples first. They show what to mark next.
-    ///
-    /// A sample counts for the innermost such function in its stack, as in
-    /// [`unmarked_functions`](Self::unmarked_functions), and inside a mark only for one that the marked function calls.
-    /// Samples without such a function count for none, and neither do those at entry and exit of marks, nor those in
-    /// functions that are inlined in the marked one. The list is empty after [`retain`](Self::retain) removed marks.
-    #[must_use]
-    pub fn functions_to_mark(&self, samples: &Samples) -> Vec<HotFunction> {
+    pub fn hot_functions(&self, samples: &Samples) -> Vec<HotFunction> {
         let marked = MarkKeys::new(&self.marks);
         self.innermost_functions(samples, |frame| !marked.has(frame))
     }
@@ -123,7 +108,7 @@ impl Snapshot {
         functions.iter().map(|function| function.samples).fold(0, u64::saturating_add)
     }
 
-    /// Functions that the program's author can mark, or has marked, and that `is_listed`.
+    /// The functions for which samples count and that `is_listed`.
     fn innermost_functions(&self, samples: &Samples, is_listed: impl Fn(&Frame) -> bool) -> Vec<HotFunction> {
         let kinds: Vec<Kind> = samples.frames.iter().map(Kind::of).collect();
         let marked = MarkedFunctions::new(&self.marks, samples);
@@ -131,8 +116,12 @@ impl Snapshot {
         let attributed = stacks.filter_map(|(path, stack)| {
             let frames = stack.frames(samples);
             let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
-            let function = stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds);
-            Some((function.filter(|_| StackFrame::count_of_probe(&frames, own) == 0)?, path, stack.samples))
+            let function = match stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds) {
+                Some(function) => Some(function).filter(|_| StackFrame::count_of_probe(&frames, own) == 0),
+                None if path.marks.is_empty() => stack.executed(samples).map(|executed| (executed, false)),
+                None => None,
+            };
+            Some((function?, path, stack.samples))
         });
         by_function(samples, &kinds, attributed, is_listed)
     }
@@ -277,7 +266,7 @@ mod tests {
         samples.set_names(&named);
         let mark = |path: &&str| Mark { path: (*path).into(), file: "src/main.rs".into(), ..Mark::default() };
         let snapshot = Snapshot { marks: marks.iter().map(mark).collect(), ..Snapshot::default() };
-        snapshot.unmarked_functions(&samples)
+        snapshot.hot_functions(&samples)
     }
 
     /// Name, line, whether it can be marked, and samples.
@@ -395,7 +384,7 @@ mod tests {
         assert_eq!(snapshot.samples_of_marks_off(&snapshot.samples[0]), 6);
         snapshot.retain(|_| false);
         let samples = &snapshot.samples[0];
-        assert_eq!([snapshot.functions_to_mark(samples), snapshot.unmarked_functions(samples)], [[], []]);
+        assert_eq!(snapshot.hot_functions(samples), []);
         snapshot.marks = vec![Mark { path: "app::off".into(), ..Mark::default() }];
         assert_eq!(snapshot.samples_of_marks_off(&snapshot.samples[0]), 0);
     }

@@ -169,10 +169,6 @@ pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
         {
             let is_skipped = is_skipped(token);
             registry.end_elsewhere(Some(mark).filter(|_| !is_skipped), token & SERIAL, counts);
-            // Other skipped calls were counted when they began.
-            if is_skipped && counts && mark.mode.is_polled {
-                mark.unrecorded.fetch_add(1, Relaxed);
-            }
         }
     });
 }

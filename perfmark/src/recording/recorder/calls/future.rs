@@ -64,12 +64,12 @@ mod empty_calls {
 
     static EMPTY: Mark = Mark::hidden(5).polled();
     static CALLER: Mark = Mark::hidden(6).polled();
-    static SKIPPED: Mark = Mark::hidden(7).polled();
 
     pub(crate) static CALIBRATION_CALLS: CalibrationCalls = CalibrationCalls {
         unmarked: || poll(async { unmarked().await }),
         marked: || poll(async { marked().await }),
-        skipped: || poll(async { Polled::new(|| &SKIPPED, unmarked()).await }),
+        skipped: empty_thinned_calls::CALIBRATION_CALLS.skipped,
+        unmarked_skipped: empty_thinned_calls::CALIBRATION_CALLS.unmarked_skipped,
         unmarked_caller: || poll(async { calls().await }),
         marked_caller: || poll(async { Polled::new(|| &CALLER, calls()).await }),
         unmarked_caller_of_skipped: || poll(async { calls_skipped().await }),
@@ -84,9 +84,8 @@ mod empty_calls {
         returned_early: || drop(begin(&EMPTY)),
         empty_mark: &EMPTY,
         caller_mark: &CALLER,
-        skipped_mark: &SKIPPED,
+        skipped_mark: empty_thinned_calls::CALIBRATION_CALLS.skipped_mark,
         if_thinned: None,
-        without_polls: Some(&empty_thinned_calls::CALIBRATION_CALLS),
     };
 
     #[allow(clippy::unused_async, reason = "a future that does nothing when polled")]

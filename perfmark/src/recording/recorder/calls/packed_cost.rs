@@ -2,8 +2,8 @@
 //! future keeps its own alignment.
 #![allow(unsafe_code, reason = "a box without alignment, which is a pointer")]
 
+use std::fmt::{self, Debug, Formatter};
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 
 use crate::recording::cells::EventCost;
 
@@ -59,19 +59,14 @@ impl I56 {
     }
 }
 
-/// A boxed slice of costs. The pointer itself has no alignment.
-#[derive(Debug)]
+/// A boxed slice of costs, without alignment. The compiler moves the box to an aligned place before it drops it.
 #[repr(Rust, packed)]
-pub(crate) struct PackedCosts(NonNull<[PackedCost]>);
+pub(crate) struct PackedCosts(pub(crate) Box<[PackedCost]>);
 
-// SAFETY: it owns the slice like a box, and `PackedCost` is plain data.
-unsafe impl Send for PackedCosts {}
-// SAFETY: shared references only read the slice, which is plain data.
-unsafe impl Sync for PackedCosts {}
-
-impl FromIterator<PackedCost> for PackedCosts {
-    fn from_iter<I: IntoIterator<Item = PackedCost>>(costs: I) -> Self {
-        Self(NonNull::from(Box::leak(costs.into_iter().collect())))
+impl PackedCosts {
+    fn as_ptr(&self) -> *mut [PackedCost] {
+        // SAFETY: a box has the layout of its pointer.
+        unsafe { (&raw const self.0).cast::<*mut [PackedCost]>().read_unaligned() }
     }
 }
 
@@ -79,22 +74,21 @@ impl Deref for PackedCosts {
     type Target = [PackedCost];
 
     fn deref(&self) -> &[PackedCost] {
-        // SAFETY: `from_iter` leaked the box, and only `drop` frees it.
-        unsafe { { self.0 }.as_ref() }
+        // SAFETY: the box is borrowed with `self`.
+        unsafe { &*self.as_ptr() }
     }
 }
 
 impl DerefMut for PackedCosts {
     fn deref_mut(&mut self) -> &mut [PackedCost] {
-        // SAFETY: `from_iter` leaked the box, and only `drop` frees it. `self` is borrowed exclusively.
-        unsafe { { self.0 }.as_mut() }
+        // SAFETY: the box is borrowed exclusively with `self`.
+        unsafe { &mut *self.as_ptr() }
     }
 }
 
-impl Drop for PackedCosts {
-    fn drop(&mut self) {
-        // SAFETY: `from_iter` leaked the box. It is freed once, here.
-        drop(unsafe { Box::from_raw({ self.0 }.as_ptr()) });
+impl Debug for PackedCosts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
     }
 }
 
@@ -109,6 +103,17 @@ mod tests {
         }
         for number in [1 << 55, -(1 << 55) - 1, i64::MAX, i64::MIN] {
             assert!(I56::new(i64::cast_unsigned(number)).is_none(), "{number}");
+        }
+    }
+
+    #[test]
+    fn packed_costs_are_a_slice_wherever_they_are() {
+        let cost = || PackedCost::new(3, EventCost { net: 7, inner: 5, is_scaled: false }).expect("it fits");
+        let costs = || (0_u8, PackedCosts([cost(), cost()].into()));
+        for (_, costs) in &mut [costs(), costs()] {
+            costs[1] = PackedCost::new(4, EventCost { net: 9, inner: 0, is_scaled: true }).expect("it fits");
+            assert_eq!([costs[0].cost(3), costs[1].cost(4)].map(|cost| cost.map(|cost| cost.net)), [Some(7), Some(9)]);
+            assert!(format!("{costs:?}").starts_with('['));
         }
     }
 }

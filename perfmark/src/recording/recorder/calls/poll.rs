@@ -14,12 +14,11 @@ use crate::recording::events::{Events, events};
 use crate::recording::mark::Mark;
 use crate::recording::mark::entry;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
-use crate::recording::recorder::hooks::options;
 use crate::recording::recorder::hooks::reached::reach;
 use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::thread::{
-    CalibrationCalls, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, NO_FRAME, Plan, Recorder, SetEvent, Token,
-    call_token::SKIPPED, has_frame, is_skipped, memory::find_plan, own_work,
+    CalibrationCalls, FAST_EVENT_SLOTS, FrameRef, HeldRecorder, NO_FRAME, Plan, Recorder, SetEvent, Token, has_frame,
+    memory::find_plan, own_work,
 };
 use crate::recording::start;
 use crate::settings::recording::is_off;
@@ -39,7 +38,7 @@ fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'s
     if !matches!(call, PolledCall::NotBegun) {
         return begin_later(mark, call, calibration_calls);
     }
-    // Calls made of polls are skipped by their plan only, so the entry is a slot.
+    // Calls made of polls are never skipped, so the entry is a slot.
     let entry = mark.entry();
     let token = if entry::is_off(entry) { None } else { Some(enter::enter(entry.cast_unsigned())) };
     match token {
@@ -83,11 +82,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
         call.set(PolledCall::Over);
         return NO_FRAME;
     }
-    let token = if matches!(call, PolledCall::Skipped(_)) {
-        options::skip_poll(plan, recorder)
-    } else {
-        plan.begin_measured(recorder)
-    };
+    let token = plan.hooks().begin(recorder);
     if token != NO_FRAME {
         let suspended = &plan.cells.suspended;
         suspended.store(suspended.load(Relaxed).wrapping_sub(1), Relaxed);
@@ -169,7 +164,7 @@ fn end_other(recorder: HeldRecorder, mark: &'static Mark, call: &mut PolledCall,
     if let Some(frame) = has_frame(token).then(|| slow::find_frame(&recorder, token)).flatten() {
         end_on_slow_path(&recorder, frame.plan(), frame, call, outcome);
     } else if token != NO_FRAME && (!has_frame(token) || began_here(token)) {
-        // `every` leaves the call out, the stack was full, or a jump removed the frame.
+        // The stack was full, or a jump removed the frame.
         end_unmeasured(&recorder, mark, call, token, outcome);
     } else {
         recorder.release();
@@ -195,13 +190,6 @@ fn add_closed(recorder: &Recorder, plan: &Plan, frame: FrameRef, call: &mut Poll
 #[inline(never)]
 fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call: &mut PolledCall, outcome: Outcome) {
     let (open_before, set, below) = (frame.open_before.get(), plan.set(), frame.below());
-    let number = frame.number();
-    if plan.is_of_skipped() || recorder.is_unrecorded(frame) {
-        // A skipped call, which has a frame because it is sampled, or because calls around it require its cost.
-        slow::store_counts(set, frame, &recorder.stack);
-        slow::close(plan, frame, recorder, |_, _| {});
-        return end_unmeasured(recorder, plan.cells.mark, call, SKIPPED | number, outcome);
-    }
     reach(recorder, || "end a poll on the slow path".into());
     let suspended = set.suspended().map(|event| (event, suspended_around(event, frame, call, outcome)));
     let (node, has_skipped) = (frame.graph_node(), recorder.skipped_inside(frame) > 0);
@@ -231,7 +219,7 @@ fn end_on_slow_path(recorder: &HeldRecorder, plan: &Plan, frame: FrameRef, call:
     {
         slow::add_inner_cost(plan, recorder, below, event.slot_index, cost.net);
         if let Some(node) = node.filter(|_| outcome == Outcome::Ready) {
-            node.add_cost(event.n, plan.weight().wrapping_mul(cost.net), 0);
+            node.add_cost(event.n, cost.net, 0);
         }
     }
     set.exclude_emulated_since(ended);
@@ -258,24 +246,19 @@ fn add_poll<const COUNT: usize>(
     has_skipped: bool,
 ) {
     let (cells, generation) = (&plan.cells, recorder.generation.get());
-    let info = match call.info() {
+    let mut info = match call.info() {
         // The call began in the process that this one was forked from.
         Some(info) if info.generation != generation => {
             costs.fill(None);
             return call.set(PolledCall::Over);
         }
         Some(info) => {
-            if info.has_weight(cells.weight) {
-                add_earlier_polls(costs, call.costs(), cells);
-            } else {
-                // The mark's `every` has changed since the call began, so its weight is unknown.
-                costs.fill(None);
-            }
+            add_earlier_polls(costs, call.costs(), cells);
             info
         }
-        None => CallInfo::new(generation, cells.is_nested(open_before), cells.weight),
+        None => CallInfo { generation, is_nested: cells.is_nested(open_before), has_skipped: false },
     };
-    let info = if has_skipped { info.with_skipped() } else { info };
+    info.has_skipped |= has_skipped;
     let is_unwound = match outcome {
         Outcome::Pending => {
             if let Some(around) = recorder.stack.innermost() {
@@ -290,10 +273,10 @@ fn add_poll<const COUNT: usize>(
         Outcome::Ready => false,
         Outcome::Unwound => true,
     };
-    slow::count_kind(cells, is_unwound, info.has_skipped());
+    slow::count_kind(cells, is_unwound, info.has_skipped);
     for (n, &cost) in costs.iter().enumerate().rev() {
         // The imputed cost is of all polls, of which the call around has the last one only.
-        slow::add_ended(plan, recorder, n, cost, info.is_nested(), is_unwound);
+        slow::add_ended(plan, recorder, n, cost, info.is_nested, is_unwound);
     }
     call.set(PolledCall::Over);
 }
@@ -314,11 +297,10 @@ fn add_earlier_polls(costs: &mut [Option<EventCost>], earlier: &[PackedCost], ce
     }
 }
 
-/// Ends a poll without a frame. Its call is skipped or unmeasured.
+/// Ends a poll without a frame. Its call is unmeasured.
 #[cold]
 #[inline(never)]
 fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut PolledCall, token: Token, outcome: Outcome) {
-    reach(recorder, || "end a poll that is unmeasured".into());
     // After recording has ended, no system call is allowed.
     if is_off() {
         return *call = PolledCall::Over;
@@ -329,19 +311,17 @@ fn end_unmeasured(recorder: &HeldRecorder, mark: &'static Mark, call: &mut Polle
     let info = match call.info() {
         Some(info) if info.generation == generation => info,
         None if matches!(call, PolledCall::NotBegun) && (recorder.stack.numbered(token) || !began_in_parent(token)) => {
-            CallInfo::new(generation, is_nested, cells.weight)
+            CallInfo { generation, is_nested, has_skipped: false }
         }
         // It is over, or a forked child ends its parent's call.
         _ => return call.set(PolledCall::Over),
     };
-    let is_skipped = is_skipped(token) || matches!(call, PolledCall::Skipped(_));
     match outcome {
         Outcome::Pending => {
             cells.suspend();
-            return call.set(if is_skipped { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
+            return call.set(PolledCall::unmeasured(info));
         }
-        Outcome::Ready if is_skipped => add(&cells.skipped, 1),
-        Outcome::Ready => cells.add_unmeasured(1, info.is_nested()),
+        Outcome::Ready => cells.add_unmeasured(1, info.is_nested),
         Outcome::Unwound => add(&cells.unwound, 1),
     }
     call.set(PolledCall::Over);
@@ -374,16 +354,14 @@ fn end_without_recorder(mark: &'static Mark, call: &mut PolledCall, token: Token
         if call.info().is_none()
             && let Some(generation) = generation()
         {
-            let info = CallInfo::new(generation, false, 1);
-            call.set(if is_skipped(token) { PolledCall::Skipped(info) } else { PolledCall::unmeasured(info) });
+            call.set(PolledCall::unmeasured(CallInfo { generation, is_nested: false, has_skipped: false }));
         }
     }
     let Some(info) = call.info() else { return *call = PolledCall::Over };
-    match (outcome, &call) {
-        (Outcome::Pending, PolledCall::Skipped(_)) => return,
-        (Outcome::Pending, _) => return call.set(PolledCall::unmeasured(info)),
-        _ => call.set(PolledCall::Over),
+    if outcome == Outcome::Pending {
+        return call.set(PolledCall::unmeasured(info));
     }
+    call.set(PolledCall::Over);
     if generation() == Some(info.generation) {
         mark.unrecorded.fetch_add(1, Relaxed);
         mark.gone.fetch_add(1, Relaxed);
@@ -426,16 +404,15 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
 /// Adds the cost of the polls of a call that is cancelled.
 fn add_cancelled(mark: &'static Mark, costs: &[PackedCost], info: CallInfo, recorder: &Recorder) {
     let suspended = events().ok().and_then(Events::suspended);
-    // The mark's settings may have changed since the call began: each cost belongs to cells of the call's weight.
-    let all = || recorder.cells_of(mark).filter(|cells| info.has_weight(cells.weight));
     for packed in costs {
         let cost = |cells: &EventCells| packed.cost(cells.event.below(NO_EVENT)?);
-        let found = all().flat_map(|cells| &cells.events).find_map(|cells| Some((cells, cost(cells)?)));
+        let mut all = recorder.cells_of(mark).flat_map(|cells| &cells.events);
+        let found = all.find_map(|cells| Some((cells, cost(cells)?)));
         if let Some((cells, mut cost)) = found {
             if Some(cells.event) == suspended {
                 cost.net = cost.net.wrapping_add(start::ticks());
             }
-            cost.add_unwound(cells, info.is_nested());
+            cost.add_unwound(cells, info.is_nested);
         }
     }
 }

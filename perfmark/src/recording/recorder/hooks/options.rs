@@ -9,8 +9,8 @@ use super::slow;
 use crate::recording::cells::add;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
-    FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, UNRECORDED,
-    call_token::SKIPPED, has_frame, thinning::bursts::Bursts,
+    FRAME_OF_SKIPPED, FrameRef, HeldRecorder, Hooks, NO_FRAME, Plan, Recorder, SERIAL, Token, UNRECORDED, has_frame,
+    thinning::bursts::Bursts,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::self_estimate::{note_begin_of_burst, note_end_of_burst, restart_bursts};
@@ -67,54 +67,20 @@ pub(crate) fn measured(plan: &Plan) -> Hooks {
 }
 
 /// Begins a call of a thinned mark: counts it as skipped if the thread is in a gap, and else measures it. `IS_PLAIN`
-/// calls are neither sampled nor made of polls.
+/// calls are not sampled.
 pub(crate) fn begin_thinned<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
     if recorder.bursts.gap.skips() { skip::<IS_PLAIN>(plan, recorder) } else { begin_in_burst(plan, recorder) }
 }
 
-/// Begins a skipped call. It is counted now, or at its end if it is made of polls.
+/// Begins a skipped call, and counts it.
 #[inline]
 fn skip<const IS_PLAIN: bool>(plan: &Plan, recorder: HeldRecorder) -> Token {
-    if !IS_PLAIN && plan.set().mode.is_polled {
-        return begin_skipped_poll(plan, recorder);
-    }
     add(&plan.cells.skipped, 1);
     if !IS_PLAIN && let Some(of_skipped) = plan.skipped() {
         return of_skipped.base_hooks().begin(recorder);
     }
     recorder.release();
     NO_FRAME
-}
-
-/// Begins another poll of a skipped call. In a burst it is measured, because the self of calls around it requires that.
-pub(crate) fn skip_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let gap = &recorder.bursts.gap;
-    // Without thinned marks, open calls do not know the gap's position.
-    if recorder.has_thinned.get() && !gap.skips_beside() {
-        if recorder.bursts.complete() != 0
-            && let Some(frame) = recorder.stack.next_for(plan.set().len())
-        {
-            return begin_unrecorded(plan, recorder, frame);
-        }
-        gap.skip_one();
-    }
-    begin_skipped_poll(plan, recorder)
-}
-
-/// Begins a poll that is skipped. While calls are sampled, it has a frame, so that samples in it belong to it.
-fn begin_skipped_poll(plan: &Plan, recorder: HeldRecorder) -> Token {
-    let stack = &recorder.stack;
-    if let Some(around) = stack.innermost() {
-        around.add_overhead::<EVENT_SLOTS>(&plan.set().overhead.skipped_poll_extra);
-        // The call around ends as one with calls inside, so that the overhead is taken from it.
-        stack.serial.set(stack.serial.get() + 1);
-    }
-    if let Some(of_skipped) = plan.skipped() {
-        return of_skipped.base_hooks().begin(recorder);
-    }
-    let token = SKIPPED | stack.serial.get();
-    recorder.release();
-    token
 }
 
 /// Begins a call in a burst, or the call with which one begins or has ended.
@@ -266,10 +232,8 @@ fn enter_burst(recorder: &HeldRecorder) {
 }
 
 /// The hooks of skipped calls that have frames because they are sampled. They have no events.
-pub(crate) fn skipped_hooks(is_polled: bool) -> Hooks {
-    let begin = Hooks { begin: begin_skipped, ..slow::HOOKS };
-    if is_polled { begin } else { Hooks { end_leaf: end_skipped, end: end_skipped, ..begin } }
-}
+pub(crate) const SKIPPED_HOOKS: Hooks =
+    Hooks { begin: begin_skipped, end_leaf: end_skipped, end: end_skipped, close: slow::HOOKS.close };
 
 fn begin_skipped(plan: &Plan, recorder: HeldRecorder) -> Token {
     if plan.watch.has_moved() {

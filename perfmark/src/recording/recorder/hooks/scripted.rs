@@ -8,7 +8,7 @@ use super::reached::{self, REACHED};
 use crate::recording::recorder::thread::{FAST_EVENTS, FrameRef, with_recorder};
 
 /// The names of the hooks that are not fast ones.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 13] = [
     "begin a call of a rare mark, and adapt",
     "begin a call with which a burst begins or ends",
     "begin a call in a burst",
@@ -20,7 +20,6 @@ const OTHERS: [&str; 14] = [
     "end a caller with a fence",
     "end a leaf with a fence",
     "end a poll on the slow path",
-    "end a poll that is unmeasured",
     "end on the slow path",
     "end out of the range of the histogram",
 ];

@@ -13,7 +13,7 @@ use crate::recording::cells::{EventCost, Known, MarkCells, Node, add};
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::{
     EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, Plan, Recorder, SERIAL, STACK_FULL,
-    SetEvent, Stack, Token, call_token::SKIPPED, detach,
+    SetEvent, Stack, Token, detach,
 };
 use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
@@ -95,17 +95,12 @@ pub(crate) fn begin_on_full_stack(plan: &Plan, recorder: HeldRecorder) -> Token 
     begin_too_deep(plan, &recorder);
     let cells = &plan.cells;
     cells.abandon(1, cells.is_nested(cells.open.load(Relaxed)));
-    let is_skipped = plan.is_of_skipped();
-    if let Some(graph) = recorder.graph().filter(|_| !is_skipped) {
+    if let Some(graph) = recorder.graph().filter(|_| !plan.is_of_skipped()) {
         graph.lose();
     }
     // It gets no number: its entry takes less than that of other calls, and stays in the calls around.
     plan.set().exclude_emulated_since(entered);
-    let token = match (plan.set().mode.is_polled, is_skipped) {
-        (false, _) => NO_FRAME,
-        (true, false) => STACK_FULL | recorder.stack.serial.get(),
-        (true, true) => SKIPPED | recorder.stack.serial.get(),
-    };
+    let token = if plan.set().mode.is_polled { STACK_FULL | recorder.stack.serial.get() } else { NO_FRAME };
     recorder.release();
     token
 }
@@ -277,10 +272,6 @@ fn close_call(plan: &Plan, frame: FrameRef, recorder: &Recorder, panicking: bool
     if let Some(node) = node {
         node.add_call();
     }
-    if is_skipped && plan.set().mode.is_polled {
-        // Its only poll.
-        recorder.cells_of(cells.mark).take(1).for_each(|cells| add(&cells.skipped, 1));
-    }
     count_kind(cells, is_unwound, skipped > 0 && !is_skipped);
     close(plan, frame, recorder, |event, cost| {
         if let Some(imputed) = add_ended(plan, recorder, event.n, cost, is_nested, is_unwound) {
@@ -433,7 +424,7 @@ pub(crate) fn find_frame(recorder: &Recorder, token: Token) -> Option<FrameRef> 
         let was_counted = switched.take(frame.number());
         if !was_counted && !recorder.is_unrecorded(frame) {
             plan.cells.abandon(1, plan.cells.is_nested(open_before));
-        } else if !was_counted && !plan.set().mode.is_polled {
+        } else if !was_counted {
             add(&plan.cells.skipped, 1);
         }
         pass_to_caller(plan, frame, recorder, false);

@@ -8,7 +8,6 @@
 use std::array;
 use std::cell::RefCell;
 use std::hint::black_box;
-use std::iter;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -21,11 +20,10 @@ use crate::compact::sort_by;
 use crate::platform::per_process::PerProcess;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{Graph, MarkCells};
-use crate::recording::mark::{CallMode, Mark, Measured};
+use crate::recording::mark::{Mark, Measured};
 use crate::recording::random;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::hooks::bind::bind_plan;
-use crate::recording::recorder::hooks::slow;
 use crate::recording::recorder::thread::{
     CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Recorder,
     Thinning, ThreadState, detach,
@@ -62,7 +60,7 @@ const LOOPS: usize = if cfg!(miri) { 1 } else { 7 };
 const KERNEL_LOOPS: usize = if cfg!(miri) { 1 } else { 3 };
 
 /// The mark of calls around those that measure the probe overhead.
-static AROUND: Mark = Mark::hidden(8);
+static AROUND: Mark = Mark::hidden(7);
 
 /// Measures the probe overhead of a set on this thread, for `key`, and keeps it. It uses a separate recorder, so that
 /// the program's data is not changed. `None` if the counters were in use by other events.
@@ -100,15 +98,9 @@ pub(crate) fn measure(
     unsafe { scratch.set_thinning(&thinning, &resources.slots) };
     scratch.has_thinned.set(program.has_thinned.get());
     scratch.random.set(random::SEED);
-    let without_polls = calls.without_polls.map(|calls| (calls, without_polls(set, calls)));
-    let plan_without_polls = without_polls.as_ref().map(|(calls, set)| plan(set, calls.skipped_mark, true));
-    let frames = |calls: &CalibrationCalls, set| {
-        SkippedCalls::new(calls.skipped_mark, set).filter(|_| program.has_thinned.get())
-    };
-    let of_skipped = [frames(calls, set), without_polls.as_ref().and_then(|(calls, set)| frames(calls, set))];
-    let of_each = plans.iter().zip(iter::repeat(&of_skipped[0])).chain(plan_without_polls.iter().zip(&of_skipped[1..]));
-    for (plan, of_skipped) in of_each {
-        if let Some(of_skipped) = of_skipped {
+    let of_skipped = SkippedCalls::new(calls.skipped_mark, set).filter(|_| program.has_thinned.get());
+    for plan in &plans {
+        if let Some(of_skipped) = &of_skipped {
             // SAFETY: it lives until the end of this function, as `plans` do.
             unsafe { of_skipped.give_frames(plan) };
         }
@@ -121,7 +113,7 @@ pub(crate) fn measure(
     let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
     let measured =
         Calibration { key, slots, loops, thread, scratch_ptr, scratch, empty, caller, around }.measure(calls);
-    drop((plans, plan_without_polls));
+    drop(plans);
     // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
     unsafe { memory::free(scratch_ptr) };
     if let (Some(measured), Ok(mut cache)) = (measured, CACHE.lock()) {
@@ -132,23 +124,11 @@ pub(crate) fn measure(
 
 /// A plan of one of perfmark's own marks, which is used as long as the set lives.
 fn plan(set: &EventSet, mark: &'static Mark, is_thinned: bool) -> Plan {
-    mark.set_slot(mark.own_slot(), is_thinned && !set.mode.is_polled);
+    mark.set_slot(mark.own_slot(), is_thinned);
     let mut cells = MarkCells::new(mark, set.new_cells(), 1);
     cells.is_thinned = is_thinned;
     // SAFETY: the plan is used no longer than the set.
-    unsafe { Plan::new(cells, set, None, ptr::null()) }
-}
-
-/// An event set of thinned marks like this one, but without events and polls.
-fn without_polls(set: &EventSet, calls: &'static CalibrationCalls) -> EventSet {
-    let mode = CallMode { is_polled: false, ..set.mode };
-    // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
-    let without_polls = unsafe { EventSet::new(&[], &EventSlots::default(), mode, calls, slow::HOOKS) };
-    if let Some(sampled) = set.sampled() {
-        // SAFETY: it is about this thread, and lives as long as `set`, which is used for longer.
-        unsafe { without_polls.sample(sampled) };
-    }
-    without_polls
+    unsafe { Plan::new(cells, set, mark.own_slot(), ptr::null()) }
 }
 
 struct Calibration<'a> {
@@ -189,7 +169,7 @@ impl Calibration<'_> {
         let [unmarked, marked, unmarked_caller, caller, completed, returned, of_suspended @ ..] = &counted;
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
         let caller_extra = less(&caller, &total);
-        let [skipped, skipped_poll_extra, skipped_extra, unrecorded_extra] =
+        let [skipped, skipped_extra, unrecorded_extra] =
             if self.key.has_thinned() { self.of_thinned(calls, &total)? } else { Default::default() };
         // The last poll of a suspended call executes more than the end of a call of one poll.
         let [bare, once, bare_twice, twice] = of_suspended;
@@ -214,7 +194,6 @@ impl Calibration<'_> {
             total,
             caller_extra,
             skipped,
-            skipped_poll_extra,
             skipped_extra,
             unrecorded_extra,
             first_suspend_extra: each(&once, &total, &|once, total| once.wrapping_sub(2 * total)),
@@ -228,25 +207,17 @@ impl Calibration<'_> {
         Some(MeasuredOverhead { probe, noise: less(&most, &in_leaf), call_ns })
     }
 
-    /// The overhead of a skipped call. How much more these add: a skipped poll; a call in which calls of thinned marks
-    /// were skipped; a leaf call that is not recorded. Other leaf calls add `total`.
-    fn of_thinned(&self, calls: &CalibrationCalls, total: &Numbers) -> Option<[Numbers; 4]> {
-        let without_polls = calls.without_polls.unwrap_or(calls);
-        let loops = [
-            without_polls.unmarked,
-            without_polls.skipped,
-            calls.unmarked,
-            calls.skipped,
-            calls.unmarked_caller_of_skipped,
-            calls.marked_caller_of_skipped,
-        ];
+    /// The overhead of a skipped call. How much more these add: a call in which calls of thinned marks were skipped; a
+    /// leaf call that is not recorded. Other leaf calls add `total`.
+    fn of_thinned(&self, calls: &CalibrationCalls, total: &Numbers) -> Option<[Numbers; 3]> {
+        let loops =
+            [calls.unmarked_skipped, calls.skipped, calls.unmarked_caller_of_skipped, calls.marked_caller_of_skipped];
         let (counted, _) = self.in_loops(loops, &|calls: &dyn Fn()| self.run_skipped(calls))?;
-        let [unmarked, skipped, unmarked_poll, skipped_poll, unmarked_caller, caller] = &counted;
+        let [unmarked, skipped, unmarked_caller, caller] = &counted;
         let call = per_call(skipped, unmarked);
-        let poll_extra = each(&per_call(skipped_poll, unmarked_poll), &call, &u64::wrapping_sub);
         let skipped_extra = less(&per_call(caller, unmarked_caller), total);
         if !self.caller.is_thinned() {
-            return Some([call, poll_extra, skipped_extra, Numbers::default()]);
+            return Some([call, skipped_extra, Numbers::default()]);
         }
         let run_beside = |calls: &dyn Fn()| {
             self.scratch.bursts.calibrate_beside();
@@ -255,7 +226,7 @@ impl Calibration<'_> {
         };
         let ([unmarked, beside], _) = &self.in_loops([calls.unmarked, calls.marked], &run_beside)?;
         let unrecorded_extra = each(&per_call(beside, unmarked), total, &u64::wrapping_sub);
-        Some([call, poll_extra, skipped_extra, unrecorded_extra])
+        Some([call, skipped_extra, unrecorded_extra])
     }
 
     /// Runs `calls`, which call marks as a program does. They must not allocate, because the program's allocator may be

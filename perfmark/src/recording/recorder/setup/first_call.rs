@@ -192,9 +192,9 @@ fn prepare_plan(
     let mut cells = MarkCells::new(mark, set.new_cells(), weight);
     (cells.is_thinned, cells.missing) = (thinned.is_some(), resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
-    let plan = unsafe { Plan::new(cells, set, variant, member_ptr) };
+    let plan = unsafe { Plan::new(cells, set, slot, member_ptr) };
     let plan = resources.cells.add(plan);
-    resources.plans.push((slot, plan));
+    resources.plans.push(plan);
     // SAFETY: CELLS: it lives as long as the thread's cells.
     let plan_ref = unsafe { &*plan };
     if recorder.has_thinned.get() {

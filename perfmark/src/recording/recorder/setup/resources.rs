@@ -15,8 +15,8 @@ const MAX_MARKS: usize = 64;
 
 /// The resources of a thread's recorder. The thread's first calls of marks create them.
 pub(crate) struct Resources {
-    /// With their slots. They are owned by `cells` and live equally long.
-    pub(crate) plans: Vec<(u32, *const Plan)>,
+    /// They are owned by `cells` and live equally long.
+    pub(crate) plans: Vec<*const Plan>,
     pub(crate) slots: Box<EventSlots>,
     /// The event sets of the thread's marks.
     #[allow(clippy::vec_box, reason = "pointers to them are kept")]
@@ -44,13 +44,12 @@ impl Resources {
 
     pub(crate) fn plans<'a>(&self) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
         // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
-        self.plans.iter().map(|&(_, plan)| unsafe { &*plan })
+        self.plans.iter().map(|&plan| unsafe { &*plan })
     }
 
     /// Those with this slot.
     pub(crate) fn plans_at<'a>(&self, slot: u32) -> impl Iterator<Item = &'a Plan> + use<'a, '_> {
-        // SAFETY: `cells` owns the plans, and CELLS: it lives as long as the recorder is used.
-        self.plans.iter().filter(move |(of, _)| *of == slot).map(|&(_, plan)| unsafe { &*plan })
+        self.plans().filter(move |plan| plan.slot == slot)
     }
 
     /// Whether another thread can use the resources: they are small and have no counters, and no snapshot reads the

@@ -9,7 +9,7 @@ use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
 use crate::recording::recorder::event_slots::EventSlots;
 use crate::recording::recorder::hooks::look::look_now;
-use crate::recording::recorder::hooks::options::skipped_hooks;
+use crate::recording::recorder::hooks::options::SKIPPED_HOOKS;
 use crate::recording::recorder::thread::{EventSet, Plan, Recorder};
 use crate::recording::sampling::{self, SampledThread};
 
@@ -94,15 +94,15 @@ impl SkippedCalls {
     /// Of a mark that has this event set. `None` if its calls are not sampled.
     pub(crate) fn new(mark: &'static Mark, set: &EventSet) -> Option<Self> {
         let sampled = set.sampled()?;
-        let (slots, hooks) = (EventSlots::default(), skipped_hooks(set.mode.is_polled));
+        let slots = EventSlots::default();
         // SAFETY: the set has no slot. BINDING: these hooks suit all plans.
-        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, hooks) });
+        let no_events = Box::new(unsafe { EventSet::new(&[], &slots, set.mode, set.calibration_calls, SKIPPED_HOOKS) });
         // SAFETY: `sampled` is about this thread. Calls use `no_events` no longer than `set`, and `sampled` lives as
         // long as that.
         unsafe { no_events.sample(sampled) };
         let cells = MarkCells::new(mark, [].into(), 1);
         // SAFETY: the event set is kept with the plan.
-        let plan = Shared::new(unsafe { Plan::new(cells, &no_events, None, ptr::null()) });
+        let plan = Shared::new(unsafe { Plan::new(cells, &no_events, 0, ptr::null()) });
         sampled.add_skipped(plan.clone());
         Some(Self { plan, _no_events: no_events })
     }

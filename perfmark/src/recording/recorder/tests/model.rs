@@ -17,7 +17,7 @@ use crate::recording::events::Events;
 use crate::recording::mark::Mark;
 use crate::settings::EventSpec;
 
-static MARK: Mark = Mark::hidden(8);
+static MARK: Mark = Mark::hidden(7);
 
 /// The cells of a recording thread.
 struct Recorded {

@@ -12,10 +12,8 @@ pub(crate) type Token = u64;
 pub(crate) const NO_FRAME: Token = 1 << 63;
 /// Entry needs setup: the thread does not know the mark yet, or its recorder cannot be acquired.
 pub(crate) const NEEDS_SETUP: Token = NO_FRAME | 1 << 62;
-/// A poll of a call that `every` leaves out. The serial number is the thread's latest: it tells on which thread, and in
+/// A poll for which the stack was full. The serial number is the thread's latest: it tells on which thread, and in
 /// which process, the poll began.
-pub(crate) const SKIPPED: Token = NO_FRAME | SLOW;
-/// A poll for which the stack was full. The serial number is as for a skipped one.
 pub(crate) const STACK_FULL: Token = NO_FRAME | PANICKING;
 
 /// Flag in a token, without [`PANICKING`]: the call ends on the slow path.
@@ -28,9 +26,9 @@ pub(crate) const FRAME_OF_SKIPPED: u64 = SLOW | PANICKING;
 pub(crate) const SERIAL: u64 = PANICKING - 1;
 const _: () = assert!(SERIAL == CALLS * RANGES - 1);
 
-/// Whether the call with this token is skipped, perhaps with a frame.
+/// Whether the call with this token is skipped, but has a frame.
 pub(crate) fn is_skipped(token: Token) -> bool {
-    token & !SERIAL == SKIPPED || has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
+    has_frame(token) && token & FRAME_OF_SKIPPED == FRAME_OF_SKIPPED
 }
 
 /// Whether the call with this token was given a frame.

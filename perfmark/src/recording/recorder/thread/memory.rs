@@ -88,13 +88,13 @@ pub(crate) unsafe fn find_plan<'a>(recorder: NonNull<Recorder>, slot: u64) -> Op
 ///
 /// RECORDER holds for `recorder`, and CELLS for the plan.
 pub(crate) unsafe fn set_plan(recorder: NonNull<Recorder>, plan: &Plan) {
-    if plan.slot() == 0 {
+    if plan.slot == 0 {
         return;
     }
     // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
-    unsafe { plan_entry(recorder, plan.slot().into()) }.set(plan);
+    unsafe { plan_entry(recorder, plan.slot.into()) }.set(plan);
     // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
-    let count = unsafe { count(recorder, plan.slot()) };
+    let count = unsafe { count(recorder, plan.slot) };
     if !plan.is_skipped_by_function() {
         entry::switch_off(count);
     } else if entry::switch_on(count) {

@@ -27,14 +27,16 @@ pub(crate) struct CalibrationCalls {
     pub(crate) unmarked: fn(),
     /// With `empty_mark`.
     pub(crate) marked: fn(),
-    /// With `skipped_mark`, which is thinned.
+    /// With `skipped_mark`, which is thinned, and whose calls are not made of polls.
     pub(crate) skipped: fn(),
+    /// The same without a mark.
+    pub(crate) unmarked_skipped: fn(),
     pub(crate) unmarked_caller: fn(),
     /// With `caller_mark`; calls `marked`.
     pub(crate) marked_caller: fn(),
     /// With `caller_mark`; calls `unmarked`.
     pub(crate) marked_caller_of_unmarked: fn(),
-    /// Calls a function with a thinned mark, whose calls are not made of polls.
+    /// Calls a function with a thinned mark, `skipped_mark`.
     pub(crate) unmarked_caller_of_skipped: fn(),
     /// With `caller_mark`; calls the same function.
     pub(crate) marked_caller_of_skipped: fn(),
@@ -49,8 +51,6 @@ pub(crate) struct CalibrationCalls {
     pub(crate) skipped_mark: &'static Mark,
     /// The calls of marks that are thinned, if their marked functions begin them in another way.
     pub(crate) if_thinned: Option<&'static Self>,
-    /// If these calls are made of polls, those of thinned marks that are not.
-    pub(crate) without_polls: Option<&'static Self>,
 }
 
 impl Debug for CalibrationCalls {
@@ -85,10 +85,8 @@ pub(crate) struct ProbeOverhead<T> {
     pub(crate) total: [T; EVENT_SLOTS],
     /// How much more a caller adds than a leaf call, for each event slot.
     pub(crate) caller_extra: [T; EVENT_SLOTS],
-    /// Overhead of a skipped call in the values of the calls around, for each event slot; and how much more a skipped
-    /// poll adds.
+    /// Overhead of a skipped call in the values of the calls around, for each event slot.
     pub(crate) skipped: [T; EVENT_SLOTS],
-    pub(crate) skipped_poll_extra: [T; EVENT_SLOTS],
     /// How much more a call adds if calls inside it were skipped, for each event slot.
     pub(crate) skipped_extra: [T; EVENT_SLOTS],
     /// How much more a leaf call adds that is measured without being recorded, for each event slot.

@@ -12,7 +12,6 @@ use super::stack::{FRAME_EVENTS, FrameRef};
 use super::state::{HeldRecorder, Recorder};
 use super::thinning::Member;
 use crate::recording::cells::{EventCells, Holds, MarkCells, Node, Overhead, Span};
-use crate::recording::mark::mark_settings::Variant;
 use crate::recording::sampling::Watch;
 use crate::settings::recording::settings;
 
@@ -88,8 +87,8 @@ pub(crate) struct Plan {
     pub(crate) cells: MarkCells,
     /// Two nodes of the call graph: the caller of the mark's last call, and that call's own. Null without a call graph.
     pub(crate) last_nodes: [Cell<*const Node>; 2],
-    /// What the filter sets for the mark, if anything.
-    variant: Option<&'static Variant>,
+    /// The slot in which calls find the plan; 0 if it has none.
+    pub(crate) slot: u32,
     /// What chooses whether it is thinned, if `every` or a budget may; else null.
     member: *const Member,
     /// The plan of the calls that are skipped, if samples of them are noted; else null.
@@ -108,17 +107,12 @@ impl Holds for Plan {
 }
 
 impl Plan {
-    /// A plan with these cells and this event set.
+    /// A plan with these cells, this event set and this slot.
     ///
     /// # Safety
     ///
     /// The set lives as long as the plan is used, and so does the member, unless it is null.
-    pub(crate) unsafe fn new(
-        cells: MarkCells,
-        set: &EventSet,
-        variant: Option<&'static Variant>,
-        member: *const Member,
-    ) -> Self {
+    pub(crate) unsafe fn new(cells: MarkCells, set: &EventSet, slot: u32, member: *const Member) -> Self {
         // Without a call graph, all nodes are null, so the last one is always the right one.
         let no_node = if settings().has_call_graph { ptr::dangling() } else { ptr::null() };
         Self {
@@ -130,7 +124,7 @@ impl Plan {
             spans: [const { [const { Cell::new(Span::NOTHING) }; FAST_EVENTS] }; 2],
             cells,
             last_nodes: array::from_fn(|_| Cell::new(no_node)),
-            variant,
+            slot,
             member,
             skipped: Cell::new(ptr::null()),
         }
@@ -147,7 +141,7 @@ impl Plan {
         self.begin_measured.set(measured.begin);
     }
 
-    /// Begins a call, or another poll of one, that is measured.
+    /// Begins a call that is measured.
     #[inline]
     pub(crate) fn begin_measured(&self, recorder: HeldRecorder) -> Token {
         // SAFETY: BINDING: whoever binds hooks guarantees it.
@@ -180,7 +174,7 @@ impl Plan {
 
     /// Whether its marked function may skip its calls in gaps: nothing else need be done for them.
     pub(crate) fn is_skipped_by_function(&self) -> bool {
-        self.is_thinned() && !self.set().mode.is_polled && self.skipped.get().is_null()
+        self.is_thinned() && self.skipped.get().is_null()
     }
 
     /// What chooses whether it is thinned, if `every` or a budget may.
@@ -201,11 +195,6 @@ impl Plan {
     #[inline]
     pub(crate) fn key(&self) -> usize {
         ptr::from_ref(self).addr()
-    }
-
-    /// The slot in which calls find the plan; 0 if it has none.
-    pub(crate) fn slot(&self) -> u32 {
-        self.variant.map_or_else(|| self.cells.mark.own_slot(), |variant| variant.slot)
     }
 
     /// Sets the pointers to event cells. The plan must not move from now on.

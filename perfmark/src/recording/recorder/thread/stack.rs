@@ -499,8 +499,8 @@ impl Frame {
 pub(crate) struct Stack {
     /// The innermost call's frame, or the sentinel.
     top: Cell<*const Frame>,
-    /// The serial number of the call that began last. Skipped polls inside another call take
-    /// one, too; other calls without a frame do not, so that a call with only those inside ends as a leaf.
+    /// The serial number of the call that began last. Calls without a frame take none, so that a call with only those
+    /// inside ends as a leaf.
     pub(crate) serial: Cell<u64>,
     /// The sentinel.
     bottom: Cell<*const Frame>,

@@ -121,12 +121,12 @@ impl Recorder {
         (frame.number() > self.burst_began.get()) & (self.bursts.complete() != 0)
     }
 
-    /// Whether a call of a thinned mark is open that began in the burst, or in the warm-up before the next one. Calls
-    /// made of polls do not count, nor do those with 32 or more open calls inside.
+    /// Whether a call of a thinned mark is open that began in the burst, or in the warm-up before the next one. Those
+    /// with 32 or more open calls inside do not count.
     pub(crate) fn is_inside_burst(&self) -> bool {
         const MOST: usize = 32;
         let began_in_it = self.stack.iter().take_while(|frame| frame.number() > self.burst_began.get());
-        began_in_it.take(MOST).any(|frame| frame.plan().is_thinned() && !frame.plan().set().mode.is_polled)
+        began_in_it.take(MOST).any(|frame| frame.plan().is_thinned())
     }
 
     pub(crate) fn is_set_up(&self) -> bool {
@@ -390,14 +390,14 @@ mod tests {
 
     #[test]
     fn own_work_in_a_signal_handler_that_interrupts_a_hook_leaves_the_open_calls_alone() {
-        static MARK: Mark = Mark::hidden(8);
+        static MARK: Mark = Mark::hidden(7);
         let cells = ThreadCells::new(Owner::new(), None, Switched::new(0));
         let recorder_ptr = memory::allocate().expect("memory");
         // SAFETY: RECORDER, CELLS: only this test uses the recorder, until it is freed below. The event set has no
         // slot, and its hooks suit all plans.
         unsafe {
             let set = EventSet::new(&[], &EventSlots::default(), CallMode::default(), &CALIBRATION_CALLS, slow::HOOKS);
-            let plan = Plan::new(MarkCells::new(&MARK, [].into(), 1), &set, None, ptr::null());
+            let plan = Plan::new(MarkCells::new(&MARK, [].into(), 1), &set, 0, ptr::null());
             memory::set_up_stack(recorder_ptr, 0);
             let recorder = recorder_ptr.as_ref();
             recorder.set_up(&raw const cells, None);

@@ -1,33 +1,60 @@
 //! Snapshots for tests in a browser: with few marks and with many, with and without a call graph, and invalid ones.
-//!
-//! Their values come from trees of calls, so that totals, self and distributions agree as in a real program.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 
-use super::sampled::{with_samples, write_sources};
-use super::tree::{Tree, mark};
-use crate::report::tests::sample::{self, event};
-use crate::snapshot::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, Unit, Values};
+use super::super::*;
+use super::HOSTILE;
+use super::sample::{self, event};
+use crate::report::view::View;
+use crate::settings::Filter;
+use crate::snapshot::{Node, NodeValues, Overhead, Read, Unit, Values};
+use crate::text;
 
-/// Names that a browser might interpret.
-pub(super) const HOSTILE: [&str; 10] = [
-    "<img src=x onerror=document.title='broken'>",
-    "</script><script>document.title='broken'</script>",
-    "<!--<script>",
-    "</ScRiPt x>",
-    "\u{2028}\u{2029}]]>",
-    "&lt;b&gt;&amp;",
-    "\"'`><svg onload=document.title='broken'>",
-    "__proto__",
-    "constructor",
-    "{{words}}{{snapshot}}",
-];
+/// For `ci/check-html`, which opens the pages in a browser.
+#[test]
+#[ignore = "writes pages into the directory PERFMARK_PAGES, for ci/check-html"]
+fn writes_pages() {
+    let folder = PathBuf::from(std::env::var_os("PERFMARK_PAGES").expect("PERFMARK_PAGES"));
+    let view = View { top: usize::MAX, details: Some(Filter::default()), ..View::new(130) };
+    for (name, snapshot) in sampled() {
+        std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], false)).expect("a file");
+    }
+    for (name, snapshot) in all() {
+        std::fs::write(folder.join(format!("{name}.html")), render(&snapshot, &[], false)).expect("a file");
+        let table = crate::report::table::render(&snapshot, &view);
+        std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
+    }
+    let runs = [("first", sample::typical()), ("second <run>", sample::time_only())];
+    let mut both = runs[0].1.clone();
+    both.merge(&runs[1].1);
+    let runs = runs.map(|(name, run)| (name.to_owned(), Cow::Owned(run)));
+    std::fs::write(folder.join("runs.html"), render(&both, &runs, false)).expect("a file");
+    let values = (0..64).flat_map(|bit| [1_u64 << bit, (1 << bit) - 1, (1 << bit) + (1 << bit) / 3, u64::MAX >> bit]);
+    let tens = (0..20).flat_map(|ten| [1, 2, 5, 995].map(|by| 10_u64.pow(ten).saturating_mul(by)));
+    let mut cases = String::new();
+    for value in values.chain(tens) {
+        for (name, unit) in [("count", Unit::Count), ("ns", Unit::Ns)] {
+            let (integer, real) = (quantity::integer(value, unit), quantity::real(value as f64 / 977.0, unit));
+            let share = quantity::percent((value >> 1).cast_signed(), u128::from(u64::MAX) / 3);
+            let exact = text::exact(value);
+            _ = writeln!(cases, "{value}\t{name}\t{integer}\t{real}\t{share}\t{exact}");
+        }
+    }
+    std::fs::write(folder.join("quantities.tsv"), cases).expect("a file");
+    let alls = [0, 1, 2, 8, 40, 100, 318, 1_000, 9_999, 123_456_789];
+    let parts =
+        alls.into_iter().flat_map(|all| [0, 1, all / 8, all / 4, all / 3, all].map(|part| (part.min(all), all)));
+    let shares = parts.map(|(part, all)| format!("{part}\t{all}\t{}\n", text::share_of_samples(part, all)));
+    std::fs::write(folder.join("shares.tsv"), shares.collect::<String>()).expect("a file");
+}
 
-/// All snapshots, by file name.
-pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
+/// All snapshots without samples, by file name.
+fn all() -> Vec<(&'static str, Snapshot)> {
+    let unsampled = |snapshot: Snapshot| Snapshot { samples: Vec::new(), sources: Vec::new(), ..snapshot };
     let without_graph = |snapshot: &Snapshot| Snapshot { call_graph: Vec::new(), ..snapshot.clone() };
-    let (one, thirty, many) = (one(), thirty(), many(10_000, 20_000));
+    let [one, thirty, many] = [one(), word_search(), many(10_000)].map(unsampled);
     let nasty = sample::nasty();
     vec![
         ("one-plain", without_graph(&one)),
@@ -36,7 +63,7 @@ pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
         ("thirty", thirty),
         ("many-plain", without_graph(&many)),
         ("many", many),
-        ("hostile", hostile()),
+        ("hostile", unsampled(hostile())),
         ("large", large()),
         ("empty", sample::snapshot(&[], &[])),
         ("never", nasty[1].clone()),
@@ -53,28 +80,18 @@ pub(super) fn all() -> Vec<(&'static str, Snapshot)> {
     ]
 }
 
-/// Snapshots with samples, whose source files are written into a directory; those of 300 marks have none.
-pub(super) fn sampled(folder: &Path) -> Vec<(&'static str, Snapshot)> {
-    let written = |name: &str, snapshot: Snapshot, more: &[&str]| {
-        let root = folder.join(name);
-        write_sources(&snapshot, &root, more);
-        with_samples(snapshot, &root)
-    };
-    let thirty = written("word-search", thirty(), &[]);
+/// Snapshots with samples.
+fn sampled() -> Vec<(&'static str, Snapshot)> {
+    let thirty = word_search();
     let mut unnamed = Snapshot { call_graph: Vec::new(), ..thirty.clone() };
     unnamed.samples.truncate(1);
     for samples in &mut unnamed.samples {
         samples.set_names::<crate::Frame>(&BTreeMap::new());
     }
-    let mut strange = hostile();
-    for (mark, name) in strange.marks.iter_mut().zip(HOSTILE) {
-        mark.path = name.to_owned();
-        mark.file = "src/main.rs".to_owned();
-    }
     vec![
-        ("sampled-one", written("checksum", one(), &[])),
-        ("sampled-300", with_samples(many(300, 600), Path::new("/home/user/engine"))),
-        ("sampled-hostile", written("strange", strange, &HOSTILE)),
+        ("sampled-one", one()),
+        ("sampled-300", many(300)),
+        ("sampled-hostile", hostile()),
         ("sampled-unnamed", unnamed),
         ("sampled-thirty", thirty),
         ("sampled", sample::sampled()),
@@ -83,164 +100,54 @@ pub(super) fn sampled(folder: &Path) -> Vec<(&'static str, Snapshot)> {
     ]
 }
 
-fn one() -> Snapshot {
-    let mut tree = Tree::new(1);
-    let root = tree.call(None, "checksum::crc32", 2_000_000.0, 412.0, 0.12);
-    tree.nodes[root].ipc = 3.4;
-    Snapshot { program: "checksum".to_owned(), threads: 1, wall_ns: 1_020_000_000, ..tree.snapshot(&[]) }
+/// A report with a call graph, samples of two events, and source text. It is edited by hand if the report changes.
+fn word_search() -> Snapshot {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/html/word-search.json");
+    serde_json::from_str(&std::fs::read_to_string(file).expect("it can be read")).expect("a report")
 }
 
-/// A word search. Each line is a mark under its caller, with its calls per call of the caller, its own nanoseconds,
-/// their variation, and instructions per cycle.
-const SEARCH: &str = "\
-http::serve 48200 4200 0.5 1.1
- http::parse_request 1 1900 0.3 2.4
-  http::Header::next 14 62 0.25 3.1
- auth::check 1 800 0.4 1.4
-  auth::Session::lookup 0.98 340 0.6 0.7
-  auth::verify_signature 0.02 92000 0.05 3.6
- router::dispatch 1 210 0.2 2.0
-  api::search 0.7 3100 0.4 1.5
-   query::parse 1 2200 0.5 2.2
-    query::Lexer::next 9 48 0.2 3.0
-    query::Expr::fold 1 190 0.4 2.1
-     query::Expr::fold 1.6 150 0.4 2.1
-      query::Expr::fold 0.8 120 0.4 2.1
-   index::Index::plan 1 5400 0.8 1.2
-   index::Index::scan 3.2 9000 0.9 0.9
-    index::Postings::decode 40 310 0.3 2.9
-     simd::unpack_block 1 118 0.08 3.9
-    index::Postings::skip_to 12 95 0.9 0.5
-   rank::score 180 140 0.3 1.9
-    rank::bm25 1 64 0.1 2.8
-    rank::Features::extract 0.25 410 0.7 0.8
-   rank::TopK::push 180 22 0.35 2.6
-   snippet::highlight 10 6100 0.6 1.6
-    text::segment 3 880 0.5 1.8
-  api::suggest 0.2 1500 0.4 1.6
-   trie::Trie::walk 7 130 0.8 0.6
-   rank::TopK::push 7 24 0.35 2.6
-  api::store 0.1 9000 0.3 1.3
-   query::parse 1 4000 0.5 2.2
-   index::Index::insert 1 44000 0.5 1.0
-    index::Postings::encode 22 260 0.3 2.7
-   wal::append 1 8800 0.4 1.1
-    wal::sync 0.125 2100000 0.6 0.4
- json::serialize 1 3400 0.4 2.3
-  json::escape 26 41 0.4 3.3
-background::compact 12 180000000 0.4 1.2
- index::Index::merge 4 30000000 0.3 1.5
-  index::Postings::decode 9000 330 0.3 2.8
-   simd::unpack_block 1 118 0.08 3.9
-  index::Postings::encode 9000 270 0.3 2.7
-";
+fn one() -> Snapshot {
+    let mut snapshot = word_search();
+    snapshot.retain(|mark| mark.name == "escape");
+    snapshot.samples.iter_mut().for_each(|samples| samples.removed = None);
+    snapshot
+}
 
-fn thirty() -> Snapshot {
-    let mut tree = Tree::new(30);
-    let mut callers: Vec<usize> = Vec::new();
-    for line in SEARCH.lines() {
-        let depth = line.len() - line.trim_start().len();
-        let mut words = line.split_whitespace();
-        let name = words.next().expect("a name");
-        let [calls, own, spread, ipc] =
-            std::array::from_fn(|_| words.next().expect("four numbers").parse().expect("one"));
-        callers.truncate(depth);
-        let node = tree.call(callers.last().copied(), name, calls, own, spread);
-        tree.nodes[node].ipc = ipc;
-        callers.push(node);
-    }
-    let missing = Event {
-        reason: Some("perf_event_open said ENOENT: this PMU has no such event".to_owned()),
-        ..event("LLC-load-misses", Unit::Count, Read::None)
-    };
-    let mut snapshot = tree.snapshot(&[missing]);
-    snapshot.events.insert(
-        3,
-        Event {
-            reason: Some("a kernel event without a hardware counter".to_owned()),
-            ..event("page-faults", Unit::Count, Read::Syscall)
-        },
-    );
-    for mark in &mut snapshot.marks {
-        match mark.name.as_str() {
-            "push" => {
-                mark.every = 64;
-                mark.skipped = mark.calls - mark.calls / 64;
-                for values in &mut mark.values {
-                    values.extrapolated = true;
-                }
-                mark.values[2].overhead = Overhead { in_call: 12, total: 40, noise: 21 };
-            }
-            "scan" => {
-                for values in &mut mark.values[..2] {
-                    values.scaled = 1_204;
-                    values.unmeasured = 312;
-                }
-            }
-            "verify_signature" => mark.unwound = 3,
-            "serve" => {
-                mark.in_flight = 4;
-                mark.polls = mark.calls * 3 + 17;
-                mark.cancelled = 21;
-            }
-            "insert" => {
-                mark.values.push(Values { event: "page-faults".to_owned(), ..sample::values("", 4_820, 19_200) });
-            }
-            _ => {}
+/// Copies of the word search, each with its own marks.
+fn many(marks: usize) -> Snapshot {
+    let one = word_search();
+    let mut all = Snapshot { marks: Vec::new(), call_graph: Vec::new(), ..one.clone() };
+    all.samples.iter_mut().for_each(|samples| samples.paths.retain(|path| path.marks.is_empty()));
+    for copy in 0..marks.div_ceil(one.marks.len()) {
+        let (first, root) = (all.marks.len(), all.call_graph.len());
+        all.marks.extend(one.marks.iter().cloned().map(|mark| Mark {
+            path: mark.path.replacen("app::", &format!("app::m{copy}::"), 1),
+            file: mark.file.replacen("src/", &format!("src/m{copy}/"), 1),
+            ..mark
+        }));
+        all.call_graph.extend(one.call_graph.iter().cloned().map(|node| Node {
+            parent: node.parent.map(|parent| root + parent),
+            mark: first + node.mark,
+            ..node
+        }));
+        for (samples, of_one) in all.samples.iter_mut().zip(&one.samples) {
+            let mut paths: Vec<_> = of_one.paths.iter().filter(|path| !path.marks.is_empty()).cloned().collect();
+            paths.iter_mut().flat_map(|path| &mut path.marks).for_each(|mark| *mark += first);
+            samples.paths.extend(paths);
         }
     }
-    for (name, on) in [("admin::reindex", true), ("admin::shutdown", true), ("trace::span", false)] {
-        snapshot.marks.push(Mark { on, ..mark(name) });
-    }
-    snapshot.notes.push("cycles: not counted on 2 threads: no file descriptors were left (EMFILE)".to_owned());
-    Snapshot { program: "word-search".to_owned(), threads: 9, wall_ns: 48_310_000_000, ..snapshot }
+    all
 }
 
-/// Marks nested at random, with more nodes than marks.
-fn many(marks: usize, more: usize) -> Snapshot {
-    const MODULES: [&str; 20] = [
-        "alloc", "audio", "cache", "codec", "crypto", "db", "draw", "fs", "gfx", "http", "input", "job", "layout",
-        "math", "mesh", "net", "physics", "scene", "script", "text",
-    ];
-    const PARTS: [&str; 10] =
-        ["buffer", "graph", "index", "pool", "queue", "reader", "store", "table", "tree", "writer"];
-    const TYPES: [&str; 5] = ["Arena", "Batch<u32>", "Cursor", "Frame<'_>", "Slot"];
-    const VERBS: [&str; 10] =
-        ["apply", "clear", "decode", "encode", "find", "insert", "merge", "next", "push", "update"];
-    let name = |index: usize| {
-        let (verb, rest) = (VERBS[index % 10], index / 10);
-        let (kind, rest) = (TYPES[rest % 5], rest / 5);
-        let (part, module) = (PARTS[rest % 10], MODULES[rest / 10 % 20]);
-        format!("{module}::{part}::{kind}::{verb}")
-    };
-    let mut tree = Tree::new(10_000);
-    for at in 0..marks + more {
-        let index =
-            if at < marks { (at * 7_919) % marks } else { usize::try_from(tree.random.next()).unwrap_or(0) % marks };
-        let near = tree.nodes.len().min(400);
-        let caller = tree.nodes.len() - near + tree.random.below(near.max(1));
-        let caller = if at < 6 { None } else { Some(if tree.nodes[caller].depth > 40 { at % 6 } else { caller }) };
-        let (calls, own) = (0.2 + 1.6 * tree.random.part(), (3.0 + 9.0 * tree.random.part()).exp());
-        let (calls, spread) = (if caller.is_none() { 4_000.0 * calls } else { calls }, 0.1 + tree.random.part());
-        let node = tree.call(caller, &name(index), calls, own, spread);
-        tree.nodes[node].ipc = 0.3 + 3.0 * tree.random.part();
-    }
-    Snapshot { program: "engine".to_owned(), threads: 24, wall_ns: 905_000_000_000, ..tree.snapshot(&[]) }
-}
-
+/// Marks that call each other, with such names.
 fn hostile() -> Snapshot {
-    let mut tree = Tree::new(7);
-    let mut caller = None;
-    for name in HOSTILE {
-        caller = Some(tree.call(caller, name, 3.0, 1_000.0, 0.3));
+    let mut snapshot = word_search();
+    for (mark, name) in snapshot.marks.iter_mut().zip(HOSTILE) {
+        (mark.name, mark.path, mark.file) = (name.to_owned(), name.to_owned(), HOSTILE[0].to_owned());
     }
-    let mut snapshot = tree.snapshot(&[]);
     for event in HOSTILE {
         snapshot.events.push(sample::event(event, Unit::Count, Read::User));
         snapshot.marks[0].values.push(sample::values(event, 3, 300));
-    }
-    for mark in &mut snapshot.marks {
-        mark.file = HOSTILE[0].to_owned();
     }
     Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
 }

@@ -192,10 +192,9 @@ impl Bursts {
         self.is_burst.get()
     }
 
-    /// Begins the next part of the gap, which goes on for as many calls as were skipped beside it. Returns whether
-    /// there is one.
+    /// Begins the next part of the gap. Returns whether there is one.
     pub(crate) fn prolong_gap(&self) -> bool {
-        let calls = self.gap.end() + self.later.get();
+        let calls = self.later.get();
         self.begin_gap(calls);
         calls > 0
     }
@@ -346,16 +345,6 @@ mod tests {
     }
 
     #[test]
-    fn skipped_polls_do_not_shorten_a_gap() {
-        let bursts = Bursts::default();
-        let gap = &bursts.gap;
-        gap.begin(3);
-        assert!(gap.skips_beside() && gap.skips() && gap.skips() && !gap.skips());
-        assert!(bursts.prolong_gap() && gap.skips() && !gap.skips_beside() && !bursts.prolong_gap());
-        assert_eq!(bursts.skipped(), 4);
-    }
-
-    #[test]
     fn parts_of_gaps_end_at_the_same_calls_wherever_bursts_are() {
         let (bursts, random) = (Bursts::default(), Cell::new(7));
         bursts.set_every(1 << 20, 1 << 20, true);
@@ -380,24 +369,5 @@ mod tests {
             }
         }
         assert!(parts > 3, "{parts}");
-    }
-
-    #[test]
-    fn one_call_of_each_block_is_measured_and_later_bursts_are_longer() {
-        for (every, of_a_length) in [(5, OF_A_LENGTH), (COLD, OF_A_LENGTH_IF_COLD)] {
-            let (bursts, random) = (Bursts::default(), Cell::new(7));
-            bursts.set_every(every, every, true);
-            for block in 0..of_a_length {
-                let measured = (0..every).filter(|_| records(&bursts, every, &random)).count();
-                assert_eq!(measured, 1, "block {block}");
-            }
-            let calls = 1_000_000 * every;
-            let measured: Vec<bool> = (0..calls).map(|_| records(&bursts, every, &random)).collect();
-            let runs = measured.chunk_by(|one, other| one == other).filter(|run| run[0]);
-            // Two bursts may follow each other.
-            assert!(runs.take(8).all(|run| matches!(run.len(), 2 | 4)));
-            let share = measured.iter().filter(|is_measured| **is_measured).count();
-            assert!((990_000..1_010_000).contains(&share), "{share}");
-        }
     }
 }

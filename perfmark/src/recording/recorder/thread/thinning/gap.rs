@@ -16,8 +16,6 @@ pub(crate) struct Gap {
     position: AtomicI64,
     /// How far the position was set back so far, where gaps began and ended.
     pub(crate) set_back: Cell<u64>,
-    /// The number of skipped calls that do not belong to the gap.
-    beside: Cell<u64>,
 }
 
 impl Gap {
@@ -44,29 +42,20 @@ impl Gap {
         unsafe { entry::increment(self.position.as_ptr()) };
     }
 
-    /// Skips one more than those of the gap, if the thread is in one.
-    #[inline]
-    pub(crate) fn skips_beside(&self) -> bool {
-        let skips = self.skips();
-        self.beside.set(self.beside.get() + u64::from(skips));
-        skips
-    }
-
     /// Begins a gap of so many calls.
     pub(crate) fn begin(&self, calls: u64) {
         self.set(-calls.cast_signed());
     }
 
-    /// Ends the gap, if there is one. Returns how many calls were left in it.
-    pub(crate) fn end(&self) -> u64 {
-        let is_over = self.position.load(Relaxed) >= 0;
-        self.beside.replace(0) + if is_over { 0 } else { self.set(0).unsigned_abs() }
+    /// Ends the gap, if there is one.
+    pub(crate) fn end(&self) {
+        if self.position.load(Relaxed) < 0 {
+            self.set(0);
+        }
     }
 
-    /// Sets the position. Returns the former one.
-    fn set(&self, position: i64) -> i64 {
+    fn set(&self, position: i64) {
         let former = self.position.swap(position, Relaxed);
         self.set_back.set(self.set_back.get().wrapping_add((former - position).cast_unsigned()));
-        former
     }
 }

@@ -98,6 +98,7 @@ mod tests {
 
     use super::processor::start_at;
     use super::*;
+    use crate::recording::random::below;
 
     /// Debug builds panic if arithmetic overflows, in framehop and gimli, too.
     #[test]
@@ -105,15 +106,8 @@ mod tests {
         let mut modules = Modules::default();
         modules.update(|| ());
         let code: Vec<Range<u64>> = modules.loaded().flat_map(|module| module.code.clone()).collect();
-        // xorshift64 (Marsaglia, Xorshift RNGs, 2003).
-        let state = Cell::new(22_u64);
-        let random = || {
-            let mut next = state.get();
-            next ^= next << 13;
-            next ^= next >> 7;
-            next ^= next << 17;
-            state.replace(next)
-        };
+        let state = Cell::new(22);
+        let random = || below(u64::MAX, &state);
         let one_of = |values: &[u64]| values[usize::try_from(random() % values.len() as u64).unwrap_or(0)];
         let in_code = || {
             let all = code.iter().map(|range| range.start + random() % (range.end - range.start));

@@ -1,10 +1,9 @@
 //! Crates with strict lints, of any edition, build with perfmark without a warning. They may know it by another name,
 //! or through another crate.
 
-mod program;
-mod project;
-
 use std::process::Command;
+
+use crate::{program, project};
 
 /// Crates that depend on perfmark: name, edition, source, and how they call it.
 const CRATES: &[(&str, &str, &str, &str)] = &[
@@ -25,12 +24,8 @@ const CRATES: &[(&str, &str, &str, &str)] = &[
 fn cargo(folder: &str, has_default_features: bool) -> Option<Command> {
     let sources = project::here().join("tests/neighbours");
     let package = |&(name, edition, source, dependency): &(_, _, _, _)| {
-        let manifest = format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"{edition}\"\n\n[lib]\npath = '{}'\n\n\
-             [dependencies]\n{dependency}\n",
-            sources.join(format!("{source}.rs")).display(),
-        );
-        (name, manifest)
+        let package = project::package(name, edition, "[lib]", &sources.join(format!("{source}.rs")));
+        (name, format!("{package}\n[dependencies]\n{dependency}\n"))
     };
     let perfmark = format!("path = '{}', default-features = {has_default_features}", project::here().display());
     let workspace = format!(
@@ -80,11 +75,10 @@ fn clippy_reports_nothing() {
 #[test]
 fn marks_that_do_not_record_need_neither_std_nor_an_allocator() {
     let here = project::here();
+    let package = project::package("without_std", "2024", "[lib]", &here.join("tests/neighbours/without_std.rs"));
     let manifest = format!(
-        "[package]\nname = \"without_std\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\n\
-         crate-type = [\"staticlib\"]\npath = '{}'\n\n[dependencies]\n\
+        "{package}crate-type = [\"staticlib\"]\n\n[dependencies]\n\
          perfmark = {{ path = '{}', default-features = false }}\n\n[profile.dev]\npanic = \"abort\"\n\n[workspace]\n",
-        here.join("tests/neighbours/without_std.rs").display(),
         here.display(),
     );
     let Some(mut cargo) = project::cargo("without_std", &[("", manifest)]) else { return };

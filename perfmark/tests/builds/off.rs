@@ -1,9 +1,9 @@
 //! Without the feature `record`, and with `--cfg perfmark_off`, a marked function is the function as written. Its
 //! assembly is the same to the last instruction, and the compiler warns of nothing.
 
-mod project;
-
 use std::fs;
+
+use crate::project;
 
 /// How the crate is built.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,14 +23,20 @@ fn assembly(build: Build) -> Option<String> {
         Build::Silenced => ("silenced", true, "-D warnings --cfg marked --cfg perfmark_off"),
     };
     let here = project::here();
+    let package = project::package("off", "2024", "[lib]", &here.join("tests/off/lib.rs"));
     let manifest = format!(
-        "[package]\nname = \"off\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\n\n\
-         [dependencies]\nperfmark = {{ path = '{}', default-features = {has_feature} }}\n\n[workspace]\n\n\
+        "{package}\n[dependencies]\nperfmark = {{ path = '{}', default-features = {has_feature} }}\n\n[workspace]\n\n\
          # Of perfmark, only what is inlined is compared.\n[profile.release.package.\"*\"]\nopt-level = 0\n",
-        here.join("tests/off/lib.rs").display(),
         here.display(),
     );
     let target = project::target_folder(name).join("target");
+    let outputs = || {
+        let outputs = fs::read_dir(target.join("release/deps")).into_iter().flatten();
+        let outputs = outputs.map(|output| output.expect("readable").path());
+        outputs.filter(|output| output.file_stem().is_some_and(|name| name.to_string_lossy().contains("off-")))
+    };
+    // Another compiler, or other flags, give the outputs other names, and cargo keeps the earlier ones.
+    outputs().for_each(|output| fs::remove_file(output).expect("there"));
     let status = project::cargo(name, &[("", manifest)])?
         .args(["rustc", "--quiet", "--release", "--lib", "--target-dir"])
         .arg(&target)
@@ -39,9 +45,7 @@ fn assembly(build: Build) -> Option<String> {
         .status()
         .expect("cargo runs");
     assert!(status.success(), "{status}");
-    let outputs = fs::read_dir(target.join("release/deps")).expect("built");
-    let file =
-        outputs.map(|entry| entry.expect("readable").path()).find(|path| path.extension().is_some_and(|it| it == "s"));
+    let file = outputs().find(|output| output.extension().is_some_and(|extension| extension == "s"));
     let text = fs::read_to_string(file.expect("its assembly")).expect("readable");
     // This line names the compiler's own unit.
     let lines = text.lines().filter(|line| !line.trim_start().starts_with(".file"));

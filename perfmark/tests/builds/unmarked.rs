@@ -1,15 +1,13 @@
 //! Tools see a marked function as the user wrote it: its documentation and its lints are those of the same source with
 //! an attribute that does nothing.
 
-mod program;
-mod project;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::{program, project};
 
 /// The attribute of a build.
 #[derive(Clone, Copy, Debug)]
@@ -27,15 +25,10 @@ fn cargo(source: &str, attribute: Attribute) -> Option<Command> {
         Attribute::NotRecording => format!("path = '{here}', default-features = false"),
         Attribute::Recording => format!("path = '{here}'"),
     };
-    let package = |name: &str, library: &Path, rest: &str| {
-        format!(
-            "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[lib]\npath = '{}'\n{rest}",
-            library.display()
-        )
-    };
-    let rest = format!("\n[dependencies]\nperfmark = {{ {dependency} }}\n\n[workspace]\n");
-    let empty = package("perfmark", &tests.join("unmarked/attribute.rs"), "proc-macro = true\n");
-    let manifests = [("", package("twin", &tests.join(source), &rest)), ("attribute", empty)];
+    let package = |name: &str, source: &str| project::package(name, "2024", "[lib]", &tests.join(source));
+    let twin = package("twin", source) + &format!("\n[dependencies]\nperfmark = {{ {dependency} }}\n\n[workspace]\n");
+    let empty = package("perfmark", "unmarked/attribute.rs") + "proc-macro = true\n";
+    let manifests = [("", twin), ("attribute", empty)];
     project::cargo(&format!("unmarked_{attribute:?}_{}", source.replace('/', "_")), &manifests)
 }
 
@@ -115,7 +108,7 @@ const LOST: [&str; 7] = [
 
 #[test]
 fn the_documentation_names_the_lints_that_do_not_fire() {
-    let documentation = include_str!("../src/macros/mod.rs");
+    let documentation = include_str!("../../src/macros/mod.rs");
     let is_named = |lint: &&str| documentation.contains(&format!("{}`", lint.trim_start_matches("clippy::")));
     assert_eq!(LOST.iter().filter(|lint| !is_named(lint)).collect::<Vec<_>>(), [&""; 0]);
 }
