@@ -127,6 +127,7 @@ fn prepare_plan(
         unsafe { find_plan(recorder_ptr, slot.into()) }
     };
     if let Some(plan) = existing {
+        exclude_setup(before_setup, resources, recorder);
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
@@ -219,14 +220,18 @@ fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>,
         set_plan(recorder_ptr, plan);
         recorder_ptr.as_ref()
     };
-    // Before the thread's first call, no call is open.
-    if let Some(before_setup) = before_setup {
-        before_setup.exclude_work_since(&resources.slots, recorder);
-    }
+    exclude_setup(before_setup, resources, recorder);
     // After each first call, because that may have changed the slots.
     // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
     unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
     restart_bursts(recorder);
+}
+
+/// Leaves the setup of a call out of the calls around it. Before the thread's first call, there are none.
+fn exclude_setup(before: Option<&Readings>, resources: &Resources, recorder: &Recorder) {
+    if let Some(before) = before {
+        before.exclude_work_since(&resources.slots, recorder);
+    }
 }
 
 thread_local! {
