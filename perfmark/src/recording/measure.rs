@@ -29,7 +29,7 @@ pub struct Measured<R> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Count {
-    /// The event's name, as perf writes it, or `time`.
+    /// The event's name, as perf writes it, or as perfmark does: `time`.
     pub event: String,
     /// The unit of the count.
     pub unit: Unit,
@@ -98,7 +98,8 @@ impl<R> Display for Measured<R> {
     }
 }
 
-/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`.
+/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`, `on_cpu`, `off_cpu`,
+/// `blocked`, `preempted`.
 ///
 /// ```
 /// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {

@@ -43,7 +43,7 @@ const IN_GAPS_NS: u64 = 1_000_000_000;
 /// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
 const RARE: f64 = 256.0;
 /// All such marks together have at most one call in so many, and at most so many times the calls that are measured of
-/// the others. If they had more, only the rarest ones are not thinned.
+/// the others. Otherwise, only the rarest of them are not thinned.
 const RARE_IN_ALL: f64 = 16.0;
 const RARE_IN_MEASURED: f64 = 4.0;
 
