@@ -225,7 +225,8 @@ pub fn disable_counters() -> bool {
 /// Sets which marks record from now on, which events they record, and how often (one call in N). The [`Filter`]
 /// replaces the one before, which at first is that of `PERFMARK_FILTER`.
 ///
-/// Calls in flight finish under their old settings; none are lost. Calls of a mark that is off are not counted, and
+/// Calls in flight finish under their old settings; none are lost. A suspended async call has the new ones from its next
+/// poll on: it is counted, and unmeasured in events that its mark does not record all the time. Calls of a mark that is off are not counted, and
 /// cost as much as with `PERFMARK=off`. A thread's first call of a mark that has new settings costs some microseconds.
 /// What was recorded before is kept. Filters are kept in memory, so setting the same one again takes no more memory.
 ///

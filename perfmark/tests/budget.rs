@@ -131,6 +131,27 @@ fn the_first_thousand_calls_of_a_mark_are_measured_when_others_are_skipped() {
     assert!(mark(&during, "late").skipped > 500_000, "{:?}", mark(&during, "late"));
 }
 
+#[perfmark(time, name = "seldom")]
+fn seldom(n: u64) -> u64 {
+    (0..4_000).fold(n, |n, _| dense(n))
+}
+
+#[test]
+fn a_rare_mark_stays_measured_completely_when_it_gets_other_settings() {
+    if passed_in_own_process() {
+        return;
+    }
+    let before = snapshot();
+    let within = Within::percent(30.0);
+    (0..1_200).for_each(|n| _ = seldom(n));
+    set_filter(&Filter::default().fence("budget::seldom")).expect("there are slots");
+    (0..100).for_each(|n| _ = seldom(n));
+    drop(within);
+    let during = snapshot().since(&before);
+    assert!(mark(&during, "dense").skipped > 1_000_000);
+    assert_eq!((mark(&during, "seldom").calls, mark(&during, "seldom").skipped), (1_300, 0));
+}
+
 /// Whether so many calls of `late` are all measured.
 fn are_measured(calls: u64) -> bool {
     let before = snapshot();

@@ -20,7 +20,8 @@ use crate::snapshot::names;
 use crate::text::counted;
 
 /// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in
-/// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
+/// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings, but for async calls that
+/// are suspended.
 pub(crate) struct Variant {
     mark: &'static Mark,
     pub(crate) slot: u32,

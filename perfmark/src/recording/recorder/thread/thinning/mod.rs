@@ -138,14 +138,14 @@ impl Thinning {
             members.len() - 1
         });
         let member = &members[index];
+        if known.is_none() || member.every.get() != every {
+            // Its first calls may be in a gap of other marks. If all calls are measured, they are in bursts.
+            member.is_rare.set(every == 0 && self.every.get() > 1 && member.has_few_calls());
+        }
         let before = member.slot.get();
         if before != slot {
             forget(before);
             member.change(slot, every, count);
-        }
-        if known.is_none() || before != slot {
-            // Its first calls may be in a gap of other marks. If all calls are measured, they are in bursts.
-            member.is_rare.set(every == 0 && self.every.get() > 1 && member.has_few_calls());
         }
         self.note_range(&members);
         &raw const **member
@@ -264,6 +264,8 @@ impl Thinning {
         let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
         let Some(share) = budgets.reduce(f64::min) else {
             self.forget_load();
+            // Marks that were within one before have no say any more.
+            members().for_each(|member| member.is_rare.set(true));
             return 0;
         };
         // After recording has ended, no system call is allowed.
