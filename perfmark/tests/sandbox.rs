@@ -409,18 +409,21 @@ fn records_time_only(report: &Value, why: &str) {
 }
 
 fn perfmark_events_time_opens_no_counter() {
-    for events in ["time", " time,time"] {
-        let Some(output) = sandboxed("calls", &[("PERFMARK_EVENTS", events)]) else { return };
+    for (events, sample) in [("time", ""), (" time,time", "99")] {
+        let variables = [("PERFMARK_EVENTS", events), ("PERFMARK_SAMPLE", sample)];
+        let Some(output) = sandboxed("calls", &variables) else { return };
         assert_code(&output, 0);
         records_time_only(&report(&output), "PERFMARK_EVENTS=time opens no counters");
     }
 }
 
 fn disable_counters_opens_none() {
-    let Some(output) = sandboxed("asked in code", &[]) else { return };
-    assert_code(&output, 0);
-    assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
-    records_time_only(&report(&output), "perfmark::disable_counters() was called");
+    for sample in ["", "99"] {
+        let Some(output) = sandboxed("asked in code", &[("PERFMARK_SAMPLE", sample)]) else { return };
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
+        records_time_only(&report(&output), "perfmark::disable_counters() was called");
+    }
 }
 
 #[cfg(feature = "sampling")]
