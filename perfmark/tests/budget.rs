@@ -174,7 +174,7 @@ fn the_first_thousand_calls_in_a_forked_child_are_measured() {
         if child == 0 {
             // Many calls of another mark, so that the thread looks at its budget.
             (0..1_000_000).for_each(|n| _ = dense(n));
-            libc::_exit(if are_measured(999) { 0 } else { 1 });
+            libc::_exit(i32::from(!are_measured(999)));
         }
         let mut status = 0;
         assert_eq!(libc::waitpid(child, &raw mut status, 0), child);

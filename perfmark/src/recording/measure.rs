@@ -34,7 +34,8 @@ pub struct Count {
     /// The unit of the count.
     pub unit: Unit,
     /// The count, without the cost of measuring. `None` if other events used the counters all the time, or if the work
-    /// closed the counter's descriptor or stopped it.
+    /// closed the counter's descriptor or stopped it; of `on_cpu`, `off_cpu`, `blocked` and `preempted` also if it
+    /// waited more than 512 times.
     pub count: Option<u64>,
     /// Whether other events used the counter for part of the time: the count is then an estimate.
     pub is_scaled: bool,
@@ -98,8 +99,8 @@ impl<R> Display for Measured<R> {
     }
 }
 
-/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`, `on_cpu`, `off_cpu`,
-/// `blocked`, `preempted`.
+/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`, `on_cpu`,
+/// `off_cpu`, `blocked`, `preempted`.
 ///
 /// ```
 /// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {

@@ -90,6 +90,18 @@ pub(crate) fn ticks() -> u64 {
     clock().elapsed_ticks()
 }
 
+/// [`usage::asleep_ns`] at the program's start.
+static ASLEEP_BEFORE: OnceLock<u64> = OnceLock::new();
+
+/// The clock, or if the machine slept since the program's start, a new one: the tick counter may have run on meanwhile,
+/// or begun anew, and the clock did not.
+fn clock_since_sleep() -> Clock {
+    /// More than a thread may wait between reading two clocks.
+    const ASLEEP_NS: u64 = 1_000_000_000;
+    let has_slept = ASLEEP_BEFORE.get().is_some_and(|before| usage::asleep_ns().saturating_sub(*before) > ASLEEP_NS);
+    if has_slept { Clock::start() } else { *clock() }
+}
+
 /// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
 pub(crate) fn nanoseconds_per_tick() -> f64 {
     /// The value's bits; 0 before the first use.
@@ -98,7 +110,7 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     if found > 0.0 {
         return found;
     }
-    let now = clock().nanoseconds_per_tick();
+    let now = clock_since_sleep().nanoseconds_per_tick();
     match FOUND.compare_exchange(0, now.to_bits(), Relaxed, Relaxed) {
         Ok(_) => now,
         Err(before) => f64::from_bits(before),
@@ -158,6 +170,9 @@ pub(crate) fn start() {
         }
         for wrong in wrong {
             say(&wrong);
+        }
+        if !is_off() {
+            _ = ASLEEP_BEFORE.set(usage::asleep_ns());
         }
         // No mark was called yet.
         if !is_off()
