@@ -120,6 +120,8 @@ pub(crate) fn finish() {
 
 /// From now on no call is recorded, and no thread is set up or taken down with system calls.
 fn turn_off() {
+    // Afterwards, nothing can be noted.
+    recorder::note_samples();
     recording::turn_off();
     linked::collected().chain(mark::called()).for_each(Mark::switch_off);
     registry::wait_for_setups();
