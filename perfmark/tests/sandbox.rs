@@ -173,6 +173,8 @@ fn is_sampled_before() {
 const ALLOWED: &[Call] = &[only(libc::SYS_exit_group)];
 
 fn finishes() {
+    #[cfg(feature = "sampling")]
+    let sampling = perfmark::Sampling::new().start();
     call_all();
     let (mut dropped, mut ended) = (pin!(Some(of_many_events())), pin!(polled()));
     assert!(once(dropped.as_mut().as_pin_mut().expect("there")).is_pending());
@@ -190,6 +192,8 @@ fn finishes() {
     assert!(once(ended.as_mut()).is_ready() && once(finishing.as_mut()).is_ready());
     assert!(once(pin!(polled())).is_pending());
     dropped.set(None);
+    #[cfg(feature = "sampling")]
+    drop(sampling);
     perfmark::finish();
     // Runs the exit handlers.
     // SAFETY: no other thread calls it.
