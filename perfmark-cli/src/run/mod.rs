@@ -34,8 +34,8 @@ use crate::report::{Form, Gathered, Options};
 ///
 /// The program keeps stdin, stdout and stderr. The report goes to stderr after the program has ended, or to a file.
 /// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, on Linux, its
-/// processes that called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from
-/// other processes are passed on to it.
+/// processes that called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`), except children
+/// that it forks without `exec`. Signals from other processes are passed on to it.
 #[derive(Args, Debug)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Arguments {

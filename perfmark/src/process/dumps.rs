@@ -16,7 +16,7 @@ use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_file, in_this_process, of_copy, remove_left_drafts};
 use crate::platform::signals::background;
 #[cfg(feature = "signal")]
-use crate::platform::signals::{Listener, leave_to_dumps, set_blocked};
+use crate::platform::signals::{Listener, set_blocked};
 use crate::platform::terminal::say;
 use crate::recording::collect;
 #[cfg(feature = "sampling")]
@@ -272,7 +272,6 @@ pub(crate) fn prepare_from_environment() {
     dumps.interval = interval.map(|interval| interval.max(SHORTEST));
     #[cfg(feature = "signal")]
     if let &Some(signal) = signal {
-        leave_to_dumps(signal);
         dumps.signals.push(signal);
     }
     match dumps.prepare() {

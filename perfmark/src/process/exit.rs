@@ -14,6 +14,8 @@ use super::output_settings::{self, Output, after_the_program, output_settings};
 use super::{copies, dumps, test_program};
 use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
+#[cfg(feature = "signal")]
+use crate::platform::signals::leave_to_dumps;
 use crate::platform::signals::{before_end, prepare_before_end};
 use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
 use crate::recording::cells::registry;
@@ -41,7 +43,15 @@ static BEFORE_MAIN: extern "C" fn() = {
             }
         });
         // Loom's locks do not work outside of its models.
-        if recording::is_off() || cfg!(all(test, perfmark_loom)) {
+        if cfg!(all(test, perfmark_loom)) {
+            return;
+        }
+        // Not as perfmark's own work, which restores the signal mask.
+        #[cfg(feature = "signal")]
+        if let Some(signal) = output_settings().dumps.signal {
+            leave_to_dumps(signal);
+        }
+        if recording::is_off() {
             return;
         }
         copies::begin();
@@ -55,7 +65,6 @@ static BEFORE_MAIN: extern "C" fn() = {
         if registered != 0 {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
-        // Not as perfmark's own work, which restores the signal mask: this blocks the signal for dumps.
         dumps::prepare_from_environment();
         if output_settings().reports_on_sigint
             && let Err(why) = prepare_before_end()
@@ -111,6 +120,8 @@ pub(crate) fn finish() {
 
 /// From now on no call is recorded, and no thread is set up or taken down with system calls.
 fn turn_off() {
+    // Afterwards, nothing can be noted.
+    recorder::note_samples();
     recording::turn_off();
     linked::collected().chain(mark::called()).for_each(Mark::switch_off);
     registry::wait_for_setups();
