@@ -339,7 +339,10 @@ impl Arguments {
                 let commit = repository.commit("HEAD")?;
                 let report = report()?;
                 // The note has one report of each program, with the same options and arguments.
-                let mut all = repository.reports(&commit)?;
+                let mut all = repository.reports(&commit).unwrap_or_else(|why| {
+                    say(&format!("{why}; the new report replaces it"));
+                    Vec::new()
+                });
                 all.retain(|other| variant_of(other) != variant_of(&report));
                 all.push(report);
                 repository.set_reports(&commit, &all.iter().map(json).collect::<String>())?;

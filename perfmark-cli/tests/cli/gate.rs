@@ -343,6 +343,12 @@ fn baselines_are_kept_in_notes() {
     let plain = repository.folder.report("target/plain.json", &plain);
     let lacks = ["plain.json has no page-faults:u, which --fail-on limits; save it again"];
     repository.check(&["--baseline", &plain, "--fail-on", "page-faults:u:1%"], 2, &lacks);
+    // A note that cannot be read.
+    repository.commit();
+    repository.git(&["notes", "--ref=perfmark", "add", "-m", "{\"schema\": 1}"]);
+    let output = repository.gate(&[&GATE[..], &["--save"]].concat(), 0);
+    assert_contains(text(&output.stderr), &["the note of HEAD (", " has schema 1", "; the new report replaces it"]);
+    repository.check(&["--base", "HEAD", "--baseline"], 0, &["0 of 2 marks changed"]);
 }
 
 fn baselines_of_others_are_kept_apart() {
