@@ -179,7 +179,8 @@ fn a_process_that_still_runs_is_reported() {
     let pid = text(&output.stdout).trim();
     let directory = fs::read_dir(&folder.0).expect("there").flatten().next().expect("kept").path();
     let expected = format!(
-        "1 process is still running and not in this report; reports at exit will be in {}: {pid} (",
+        "1 process is still running, and in this report only as of the last dump, if there was one; {} has all \
+         reports, and will have those at exit: {pid} (",
         directory.display()
     );
     assert_contains(text(&output.stderr), &[&expected, "work"]);
