@@ -273,6 +273,11 @@ fn a_report_without_samples() {
     for format in ["folded-samples", "firefox", "pprof"] {
         assert_contains(&stderr(&["report", "--format", format, &file], 2), &["the report has no samples"]);
     }
+    let mut others = sampled();
+    others.samples[0].paths.drain(..2);
+    let others = folder.report("others.json", &others);
+    let why = "the chosen marks have no samples; 10 samples are in other marks";
+    assert_contains(&stderr(&["report", "--format", "pprof", "--marks", "run", &others], 2), &[why]);
     let output = answer(&["report", "--symbols", &file], 0);
     assert_contains(text(&output.stderr), &["--symbols: the report has no samples; PERFMARK_SAMPLE=99 takes some"]);
 }
