@@ -64,7 +64,8 @@ impl Directory {
         let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
         let more = if running.len() > 10 { ", …" } else { "" };
         say(&format!(
-            "{} still running and not in this report; reports at exit will be in {}: {}{more}",
+            "{} still running, and in this report only as of the last dump, if there was one; {} has all reports, and \
+             will have those at exit: {}{more}",
             if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
             self.0.display(),
             names.join(", "),

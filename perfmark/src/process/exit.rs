@@ -38,9 +38,7 @@ static BEFORE_MAIN: extern "C" fn() = {
         // It may call a marked allocator; that is not a call of the program.
         recorder::own_work(|| {
             start::start();
-            for wrong in output_settings::read_environment() {
-                say(&wrong);
-            }
+            output_settings::read_environment();
         });
         // Loom's locks do not work outside of its models.
         if cfg!(all(test, perfmark_loom)) {
@@ -76,8 +74,9 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
-/// Starts the threads that the environment's settings require.
+/// Starts the threads that the environment's settings require, and reports wrong settings.
 fn start_threads() -> Vec<String> {
+    output_settings::say_wrong();
     let started = [
         dumps::start_from_environment(),
         #[cfg(feature = "sampling")]
@@ -180,6 +179,7 @@ fn write_report() {
     if IS_REPORT_DISABLED.load(Relaxed) || !is_requested && only_dependencies_have_marks() || is_silent_test() {
         return;
     }
+    output_settings::say_wrong();
     dumps::end_from_environment();
     let mut snapshot = collect::snapshot();
     Names::default().add_to(&mut snapshot);
