@@ -131,10 +131,9 @@ impl<'a> RowValues<'a> {
         mean.map_or_else(missing, |mean| real(mean, self.unit).flagged(NEAR, self.is_noise(mean)))
     }
 
-    /// Instructions per call.
+    /// Instructions per call. The legend names unmeasured calls of the row's event only.
     fn instructions(&self) -> Quantity {
-        let instructions = self.mark.values.iter().find(|values| values.event == ratio::INSTRUCTIONS);
-        let mean = instructions.filter(|values| values.measured > 0).and_then(|values| values.mean);
+        let mean = ratio::of_almost_all(self.mark, ratio::INSTRUCTIONS).and_then(|values| values.mean);
         mean.map_or_else(missing, |mean| real(mean, Unit::Count))
     }
 
@@ -202,4 +201,29 @@ pub(super) fn of_marks(rows: &[RowValues<'_>]) -> Vec<Column> {
     let last = columns.len() - 1;
     columns.splice(last..last, OF_OTHER_EVENTS.into_iter().filter(has_some));
     columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample::{mark, snapshot, values};
+
+    /// The cell of the column, for a mark of 640 calls whose values of instructions are changed.
+    fn cell_of(head: &str, change: fn(&mut Values)) -> String {
+        let mut one = mark("f", 640);
+        one.values = vec![values("time", 640, 64_000), values("instructions", 640, 6_400)];
+        change(&mut one.values[1]);
+        let snapshot = snapshot(&[], &[one]);
+        let shares = Shares::new(&snapshot);
+        let row = RowValues::of_mark(&snapshot.marks[0], Some("time"), &shares);
+        let column = OF_OTHER_EVENTS.iter().find(|column| column.head == head).expect("a column");
+        (column.cell)(&row).to_string()
+    }
+
+    #[test]
+    fn instructions_per_call_are_shown_if_almost_all_calls_were_measured() {
+        assert_eq!(cell_of(INSN, |_| ()), "10");
+        assert_eq!(cell_of(INSN, |values| values.unmeasured = 10), "10");
+        assert_eq!(cell_of(INSN, |values| values.unmeasured = 11), "–");
+    }
 }

@@ -33,13 +33,18 @@ pub(super) const RATIOS: [Ratio; 5] = [
     },
 ];
 
+/// The mark's values of an event, if almost all calls were measured: some calls may not represent the others.
+pub(super) fn of_almost_all<'a>(mark: &'a Mark, event: &str) -> Option<&'a Values> {
+    let values = mark.values.iter().find(|values| values.event == event)?;
+    (values.measured > 0 && values.unmeasured <= values.measured / 64).then_some(values)
+}
+
 /// The sums of two events, if their ratio means something: both events were counted over the same calls, and neither
 /// is noise.
 fn sums(mark: &Mark, of: &str, to: &str) -> Option<(i64, i64)> {
-    let find = |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
-    let (of, to) = (find(of)?, find(to)?);
-    // The same number, and almost all calls: otherwise they may be different calls.
-    let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
+    let (of, to) = (of_almost_all(mark, of)?, of_almost_all(mark, to)?);
+    // With other numbers of calls, they may be different calls.
+    let are_same = of.measured == to.measured;
     (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum.into())).then_some((of.sum, to.sum))
 }
 
