@@ -56,18 +56,9 @@ impl<'a> RowValues<'a> {
         Self { calls, ..self }
     }
 
-    fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
-        self.values.and_then(field).map_or_else(missing, |value| integer(value, self.unit))
-    }
-
-    /// As [`of`](Self::of), for the cost of one call: flagged if it is no larger than the probe's noise.
     fn call(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
-        let value = self.values.and_then(field);
-        self.of(field).flagged(NEAR, value.is_some_and(|value| self.is_noise(value as f64)))
-    }
-
-    fn is_noise(&self, value: f64) -> bool {
-        self.values.is_some_and(|values| values.overhead.noise > 0 && value.abs() <= values.overhead.noise as f64)
+        let value = self.values.and_then(|values| Some((values, field(values)?)));
+        value.map_or_else(missing, |(values, value)| of_call(values, value as f64, integer(value, self.unit)))
     }
 
     /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
@@ -127,14 +118,13 @@ impl<'a> RowValues<'a> {
     }
 
     fn mean(&self) -> Quantity {
-        let mean = self.values.and_then(|values| values.mean);
-        mean.map_or_else(missing, |mean| real(mean, self.unit).flagged(NEAR, self.is_noise(mean)))
+        self.values.map_or_else(missing, |values| mean(values, self.unit))
     }
 
     /// Instructions per call. The legend names unmeasured calls of the row's event only.
     fn instructions(&self) -> Quantity {
-        let mean = ratio::of_almost_all(self.mark, ratio::INSTRUCTIONS).and_then(|values| values.mean);
-        mean.map_or_else(missing, |mean| real(mean, Unit::Count))
+        let instructions = ratio::of_almost_all(self.mark, ratio::INSTRUCTIONS);
+        instructions.map_or_else(missing, |values| mean(values, Unit::Count))
     }
 
     fn instructions_per_cycle(&self) -> Quantity {
@@ -147,6 +137,16 @@ impl<'a> RowValues<'a> {
         let of_time = ratio::off_cpu_of_time(self.mark);
         of_time.map_or_else(missing, |(of, to)| percent(of, to.unsigned_abs().into()))
     }
+}
+
+/// The cost of one call, flagged if it is no larger than the probe's noise.
+fn of_call(values: &Values, value: f64, shown: Quantity) -> Quantity {
+    let noise = values.overhead.noise;
+    shown.flagged(NEAR, noise > 0 && value.abs() <= noise as f64)
+}
+
+fn mean(values: &Values, unit: Unit) -> Quantity {
+    values.mean.map_or_else(missing, |mean| of_call(values, mean, real(mean, unit)))
 }
 
 #[derive(Clone, Copy)]
@@ -225,5 +225,11 @@ mod tests {
         assert_eq!(cell_of(INSN, |_| ()), "10");
         assert_eq!(cell_of(INSN, |values| values.unmeasured = 10), "10");
         assert_eq!(cell_of(INSN, |values| values.unmeasured = 11), "–");
+    }
+
+    #[test]
+    fn instructions_within_the_noise_are_flagged() {
+        assert_eq!(cell_of(INSN, |values| values.overhead.noise = 9), "10");
+        assert_eq!(cell_of(INSN, |values| values.overhead.noise = 10), "~10");
     }
 }
