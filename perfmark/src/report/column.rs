@@ -35,8 +35,8 @@ impl<'a> RowValues<'a> {
             unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
             denominator: values.map(|values| shares.denominator(&values.event)).unwrap_or_default(),
-            is_estimate: values.is_some_and(|values| values.extrapolated),
-            is_self_estimate: values.is_some_and(|values| values.extrapolated || values.estimated > 0),
+            is_estimate: values.is_some_and(share::is_estimate),
+            is_self_estimate: values.is_some_and(|values| share::is_estimate(values) || values.estimated > 0),
             is_impossible: values.is_some_and(|values| shares.is_impossible(values)),
         }
     }
@@ -139,10 +139,10 @@ impl<'a> RowValues<'a> {
     }
 }
 
-/// The cost of one call, flagged if it is no larger than the probe's noise.
+/// The cost of one call, flagged if calls were scaled, or if it is no larger than the probe's noise.
 fn of_call(values: &Values, value: f64, shown: Quantity) -> Quantity {
     let noise = values.overhead.noise;
-    shown.flagged(NEAR, noise > 0 && value.abs() <= noise as f64)
+    shown.flagged(ESTIMATE, values.scaled > 0).flagged(NEAR, noise > 0 && value.abs() <= noise as f64)
 }
 
 fn mean(values: &Values, unit: Unit) -> Quantity {
@@ -225,6 +225,20 @@ mod tests {
         assert_eq!(cell_of(INSN, |_| ()), "10");
         assert_eq!(cell_of(INSN, |values| values.unmeasured = 10), "10");
         assert_eq!(cell_of(INSN, |values| values.unmeasured = 11), "–");
+    }
+
+    #[test]
+    fn values_of_scaled_calls_are_flagged() {
+        let mut one = mark("f", 640);
+        one.values = vec![Values { scaled: 1, ..values("cycles", 640, 64_000) }];
+        let snapshot = snapshot(&[], &[one]);
+        let shares = Shares::new(&snapshot);
+        let row = RowValues::of_mark(&snapshot.marks[0], Some("cycles"), &shares);
+        for column in COLUMNS.iter().filter(|column| ![CALLS, SPREAD].contains(&column.head)) {
+            assert!((column.cell)(&row).number.starts_with(ESTIMATE), "{}", column.head);
+        }
+        assert!(shares.own_part(Some("cycles"), &[0]).number.starts_with(ESTIMATE));
+        assert_eq!(cell_of(INSN, |values| values.scaled = 1), "≈10");
     }
 
     #[test]

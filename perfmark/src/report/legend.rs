@@ -135,7 +135,7 @@ impl Legend<'_> {
         let what = format!(
             "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
              error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their \
-             costs differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
+             costs differ; or calls were scaled. Measure all calls, of fewer marks and events (PERFMARK_FILTER)"
         );
         self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
     }
@@ -331,7 +331,9 @@ impl Legend<'_> {
         } else {
             ""
         };
-        Some(format!("{ESTIMATE}: estimated from the measured calls.{largest}{times}"))
+        let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
+        let scaled = if values.any(|values| values.scaled > 0) { " Calls counted in part are scaled." } else { "" };
+        Some(format!("{ESTIMATE}: estimated from the measured calls.{scaled}{largest}{times}"))
     }
 
     /// The probe overhead, as far as it is known.

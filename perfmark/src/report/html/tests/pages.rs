@@ -215,6 +215,7 @@ fn unfinished(recorded: &[&str]) -> Snapshot {
             (mark.calls, mark.unwound, values.self_sum) = (3, 3, Some(0));
             (values.unwound_total, values.unwound_self) = (400_000, 400_000);
         }),
+        of("is scaled", 8, |_, values| values.scaled = 3),
         of("goes on", 7, |mark, values| {
             mark.in_flight = 2;
             (values.in_flight_total, values.in_flight_self) = (123_456, 23_456);
