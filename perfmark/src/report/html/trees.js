@@ -54,7 +54,7 @@ function textOfCalls(node, root, event) {
 
 /** Samples by paths of marks, and below these by functions. */
 function treeOfSamples(samples) {
-  const root = newRoot("all samples");
+  const root = newRoot(samples.whole);
   const nodes = [];
   const under = new Map([[root, new Map()]]);
   const add = (above, fields) => {
@@ -110,8 +110,8 @@ function treeOfSamples(samples) {
 
 /** The tooltip of a frame of samples. */
 function textOfSamples(node, root, samples) {
-  const share = (part) => `${countOfSamples(part)}, ${shareOfSamples(part, root.width, samples.isBiased)} of all`;
-  if (node === root) return `all: ${countOfSamples(root.width)} of ${samples.rate}`;
+  const share = (part) => `${countOfSamples(part)}, ${shareOfSamples(part, root.width, samples.isBiased)} of ${samples.whole}`;
+  if (node === root) return `${root.label}: ${exact(root.width)} of ${samples.rate}`;
   const lines = [node.mark?.path || node.label];
   if (node.about) lines.push(node.about);
   if (node.callee?.isInlined) lines.push("inlined");

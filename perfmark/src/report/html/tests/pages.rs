@@ -109,7 +109,6 @@ fn word_search() -> Snapshot {
 fn one() -> Snapshot {
     let mut snapshot = word_search();
     snapshot.retain(|mark| mark.name == "escape");
-    snapshot.samples.iter_mut().for_each(|samples| samples.removed = None);
     snapshot
 }
 
