@@ -66,6 +66,7 @@ fn all() -> Vec<(&'static str, Snapshot)> {
         ("hostile", unsampled(hostile())),
         ("large", large()),
         ("empty", sample::snapshot(&[], &[])),
+        ("thinned", thinned()),
         ("never", nasty[1].clone()),
         ("bare", nasty[2].clone()),
         ("typical", sample::typical()),
@@ -149,6 +150,16 @@ fn hostile() -> Snapshot {
         snapshot.marks[0].values.push(sample::values(event, 3, 300));
     }
     Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
+}
+
+/// A call graph with a mark of which one call in 64 was measured, and its caller.
+fn thinned() -> Snapshot {
+    let mut thinned = sample::with_graph();
+    for values in &mut thinned.marks[0].values {
+        (values.measured, values.extrapolated) = (values.weight / 64, true);
+    }
+    thinned.marks[1].values.iter_mut().for_each(|values| values.estimated = 1);
+    thinned
 }
 
 /// A mark that would be an estimate if a call of it had been measured, beside marks whose self is exact.
