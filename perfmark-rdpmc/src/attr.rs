@@ -152,7 +152,7 @@ impl Attr {
     }
 
     /// Whether the event must be on the PMU whenever its thread runs. It is never multiplexed. If it does not fit, it
-    /// enters an error state, in which it cannot be read, until it is enabled or disabled.
+    /// enters an error state, in which it cannot be read, until it is enabled.
     #[must_use]
     pub fn pinned(self, pinned: bool) -> Self {
         self.flag(FLAG_PINNED, pinned)
