@@ -177,8 +177,8 @@ impl Attr {
         self.flag(FLAG_ENABLE_ON_EXEC, enable)
     }
 
-    /// Whether threads and processes that this thread creates from now on are counted as well. Their counts are added
-    /// when they end.
+    /// Whether threads and processes that this thread creates from now on are counted as well. Each reading includes
+    /// them, also while they run.
     ///
     /// Cannot be combined with [`user_reads`](Self::user_reads), which is on by default. Linux does not map the page of
     /// an event that inherits and is not bound to one CPU (EINVAL, `perf_mmap` in `kernel/events/core.c`, linux 6.12),
