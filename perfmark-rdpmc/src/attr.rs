@@ -136,7 +136,8 @@ impl Attr {
         self.flag(FLAG_EXCLUDE_IDLE, exclude)
     }
 
-    /// Whether to exclude the host, and count only virtual machines.
+    /// Whether to exclude the host, and count only virtual machines. Refused for the kernel's own events, such as page
+    /// faults, because linux ignores it for them.
     #[must_use]
     pub fn exclude_host(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HOST, exclude)
