@@ -30,7 +30,7 @@
 //! # Environment variables
 //!
 //! perfmark reads them once before `main`. It reports a wrong value on stderr with the valid ones, and uses the
-//! default. If the variable is about the report, this is at the first call of a mark, or at the end. perfmark also
+//! default. If the variable is about the report, this is at the first call of a mark, or with the report. perfmark also
 //! reports a variable whose name is a misspelled one of these.
 //!
 //! - `PERFMARK`: `on` or `off`. `off` records nothing; a call of a mark then costs a load and a branch. The default is

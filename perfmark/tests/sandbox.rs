@@ -247,6 +247,10 @@ fn finishes_beside_a_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
 #[cfg(feature = "sampling")]
 fn finishes_sampled() {
     bare();
+    // Until the thread is sampled, or cannot be.
+    while perfmark::snapshot().samples.iter().any(|samples| samples.taken() == 0 && samples.why_without.is_none()) {
+        black_box(vec![1_u8; 1 << 18]);
+    }
     around(|| {
         black_box(vec![1_u8; 1 << 18]);
         perfmark::finish();

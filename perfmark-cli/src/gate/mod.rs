@@ -17,7 +17,7 @@ use perfmark::{Filter, Format, Read, Report, Snapshot};
 use perfmark_rdpmc::EmulatedCounter;
 
 use self::program::{Build, Program, Project, manifest};
-use self::repository::{Checkout, Commit, Repository};
+use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
 use crate::output::{Destination, say, variable};
@@ -339,7 +339,9 @@ impl Arguments {
                 let commit = repository.commit("HEAD")?;
                 let report = report()?;
                 // The note has one report of each program, with the same options and arguments.
-                let mut all = repository.reports(&commit).unwrap_or_else(|why| {
+                let note = repository.note(&commit)?;
+                let before = note.map_or_else(|| Ok(Vec::new()), |note| reports_in(&note, &commit));
+                let mut all = before.unwrap_or_else(|why| {
                     say(&format!("{why}; the new report replaces it"));
                     Vec::new()
                 });

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, thread};
 
@@ -247,7 +247,7 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
 
 /// The folder of the file's or folder's package.
 fn package(place: &Path) -> Option<PathBuf> {
-    let place = place.canonicalize().ok()?;
+    let place = path::absolute(place).ok()?;
     place.ancestors().find(|folder| folder.join("Cargo.toml").is_file()).map(Path::to_path_buf)
 }
 

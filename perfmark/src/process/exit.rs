@@ -14,8 +14,6 @@ use super::output_settings::{self, Output, after_the_program, output_settings};
 use super::{copies, dumps, test_program};
 use crate::platform::files::{in_this_process, of_copy, write_file};
 use crate::platform::per_process::PerProcess;
-#[cfg(feature = "signal")]
-use crate::platform::signals::leave_to_dumps;
 use crate::platform::signals::{before_end, prepare_before_end};
 use crate::platform::terminal::{STDERR, STDOUT, print_report, say};
 use crate::recording::cells::registry;
@@ -44,12 +42,8 @@ static BEFORE_MAIN: extern "C" fn() = {
         if cfg!(all(test, perfmark_loom)) {
             return;
         }
-        // Not as perfmark's own work, which restores the signal mask.
-        #[cfg(feature = "signal")]
-        if let Some(signal) = output_settings().dumps.signal {
-            leave_to_dumps(signal);
-        }
         if recording::is_off() {
+            dumps::outlive_signal();
             return;
         }
         copies::begin();
@@ -63,6 +57,7 @@ static BEFORE_MAIN: extern "C" fn() = {
         if registered != 0 {
             say("atexit failed; no report is written at exit; call perfmark::snapshot() for the values");
         }
+        // Not as perfmark's own work, which restores the signal mask: this blocks the signal for dumps.
         dumps::prepare_from_environment();
         if output_settings().reports_on_sigint
             && let Err(why) = prepare_before_end()
@@ -179,7 +174,6 @@ fn write_report() {
     if IS_REPORT_DISABLED.load(Relaxed) || !is_requested && only_dependencies_have_marks() || is_silent_test() {
         return;
     }
-    output_settings::say_wrong();
     dumps::end_from_environment();
     let mut snapshot = collect::snapshot();
     Names::default().add_to(&mut snapshot);
@@ -193,6 +187,7 @@ fn write_report() {
     if is_silent {
         return;
     }
+    output_settings::say_wrong();
     let format = output_settings().format;
     let report = output_settings().report(&snapshot, format);
     let print = |report: Report<'_>, fd| {

@@ -86,8 +86,8 @@ pub(super) fn read_environment() {
     _ = WRONG.set(wrong);
 }
 
-/// Prints the environment's errors once. A program that only starts others says nothing: they may have features that it
-/// lacks.
+/// Prints the environment's errors once. A program without marks, such as one that only starts others, does not come
+/// here: the others may have features that it lacks.
 pub(super) fn say_wrong() {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if !IS_SAID.swap(true, Relaxed) {

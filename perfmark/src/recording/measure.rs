@@ -191,7 +191,7 @@ impl Meter {
             let remedy = if is_remedy { "; `perfmark run --emulate` counts it without a PMU" } else { "" };
             MeasureError(format!("{why}{remedy}"))
         })?;
-        counter.notice_stops(start::clock().nanoseconds_per_tick());
+        counter.notice_stops(start::clock_since_sleep().nanoseconds_per_tick());
         let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.

@@ -95,11 +95,15 @@ static ASLEEP_BEFORE: OnceLock<u64> = OnceLock::new();
 
 /// The clock, or if the machine slept since the program's start, a new one: the tick counter may have run on meanwhile,
 /// or begun anew, and the clock did not.
-fn clock_since_sleep() -> Clock {
+pub(crate) fn clock_since_sleep() -> Clock {
+    if has_slept() { Clock::start() } else { *clock() }
+}
+
+/// Whether the machine slept since the program's start.
+fn has_slept() -> bool {
     /// More than a thread may wait between reading two clocks.
     const ASLEEP_NS: u64 = 1_000_000_000;
-    let has_slept = ASLEEP_BEFORE.get().is_some_and(|before| usage::asleep_ns().saturating_sub(*before) > ASLEEP_NS);
-    if has_slept { Clock::start() } else { *clock() }
+    ASLEEP_BEFORE.get().is_some_and(|before| usage::asleep_ns().saturating_sub(*before) > ASLEEP_NS)
 }
 
 /// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
@@ -126,8 +130,11 @@ pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> Option<u64> {
     if off_ns == 0 {
         return Some(ticks);
     }
-    let off = clock().ticks_in(off_ns);
-    let allowed = off / 1_000 + clock().ticks_in(SWITCH_NS);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
+    let since_sleep = |nanoseconds: u64| (nanoseconds as f64 / nanoseconds_per_tick()) as u64;
+    let ticks_in = |nanoseconds| if has_slept() { since_sleep(nanoseconds) } else { clock().ticks_in(nanoseconds) };
+    let off = ticks_in(off_ns);
+    let allowed = off / 1_000 + ticks_in(SWITCH_NS);
     (off <= ticks.saturating_add(allowed)).then(|| ticks.saturating_sub(off))
 }
 

@@ -33,13 +33,18 @@ impl Listener {
 }
 
 /// Leaves a signal to the thread of dumps: the calling thread and those that it starts block it, so that none of their
-/// system calls is interrupted. A handler that does nothing replaces the default action, so that the signal does not
-/// end a program without such a thread. Nothing changes if the program handles or ignores the signal.
+/// system calls is interrupted. Not if the program handles or ignores the signal, or blocks it itself.
 pub(crate) fn leave_to_dumps(signal: i32) {
+    if has_action(signal, libc::SIG_DFL) {
+        set_blocked(&[signal], true);
+    }
+}
+
+/// Lets a signal do nothing where its default action would end the program.
+pub(crate) fn outlive(signal: i32) {
     if has_action(signal, libc::SIG_DFL) {
         // SAFETY: the handler does nothing.
         _ = unsafe { register(signal, || ()) };
-        set_blocked(&[signal], true);
     }
 }
 
