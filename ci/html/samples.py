@@ -212,7 +212,9 @@ def check_flame_of_samples(browser, folder):
                 assert abs(width - expected) < 1, (page, width, expected)
             outside = sum(path["samples"] for path in samples["paths"] if not path["marks"])
             text = browser.run("return document.querySelector('.outside').textContent")
-            assert f"Outside marks: {share(outside, taken, samples)} of all samples" in text, text
+            whole = "the samples shown" if samples["removed"] else "all samples"
+            assert f"Outside marks: {share(outside, taken, samples)} of {whole}" in text, text
+            assert browser.run("return flame.tree.textOf(flame.tree.root)").startswith(f"{whole}: "), whole
             count += len(shown)
     browser.open(folder / "sampled-thirty.html")
     browser.run("changeFlame('samples')")

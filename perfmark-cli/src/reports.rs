@@ -19,10 +19,13 @@ pub(crate) fn dashed(event: &str) -> String {
 
 /// Whether these are names of the same event, such as `branches`, `branch-instructions` and `branch_instructions`.
 pub(crate) fn is_same_event(one: &str, other: &str) -> bool {
-    // The parser keeps the names of perfmark's own events.
-    let canonical =
-        |event: &str| dashed(&event.parse::<Event>().map_or_else(|_| event.into(), |event| event.to_string()));
     canonical(one) == canonical(other)
+}
+
+/// The event's one name.
+pub(crate) fn canonical(event: &str) -> String {
+    // The parser keeps the names of perfmark's own events.
+    dashed(&event.parse::<Event>().map_or_else(|_| event.into(), |event| event.to_string()))
 }
 
 /// A file's report; `-` is stdin. Several reports in a row are merged.

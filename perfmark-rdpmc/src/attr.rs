@@ -136,7 +136,8 @@ impl Attr {
         self.flag(FLAG_EXCLUDE_IDLE, exclude)
     }
 
-    /// Whether to exclude the host, and count only virtual machines.
+    /// Whether to exclude the host, and count only virtual machines. Refused for the kernel's own events, such as page
+    /// faults, because linux ignores it for them.
     #[must_use]
     pub fn exclude_host(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_HOST, exclude)
@@ -152,7 +153,7 @@ impl Attr {
     }
 
     /// Whether the event must be on the PMU whenever its thread runs. It is never multiplexed. If it does not fit, it
-    /// enters an error state, in which it cannot be read, until it is enabled or disabled.
+    /// enters an error state, in which it cannot be read, until it is enabled.
     #[must_use]
     pub fn pinned(self, pinned: bool) -> Self {
         self.flag(FLAG_PINNED, pinned)
@@ -177,8 +178,8 @@ impl Attr {
         self.flag(FLAG_ENABLE_ON_EXEC, enable)
     }
 
-    /// Whether threads and processes that this thread creates from now on are counted as well. Their counts are added
-    /// when they end.
+    /// Whether threads and processes that this thread creates from now on are counted as well. Each reading includes
+    /// them, also while they run.
     ///
     /// Cannot be combined with [`user_reads`](Self::user_reads), which is on by default. Linux does not map the page of
     /// an event that inherits and is not bound to one CPU (EINVAL, `perf_mmap` in `kernel/events/core.c`, linux 6.12),

@@ -90,8 +90,9 @@ impl Group {
         let mut ids = Vec::with_capacity(attrs.len());
         let mut pmu = None;
         for attr in attrs {
-            let counter =
-                open_member(attr, counters.first(), &mut pmu).map_err(|error| too_big(attr, &counters, error))?;
+            let members = &attrs[..counters.len()];
+            let counter = open_member(attr, counters.first(), &mut pmu)
+                .map_err(|error| too_big(attr, &Target::this_thread(), members, error))?;
             ids.push(counter.id()?);
             counters.push(counter);
         }
@@ -268,10 +269,15 @@ fn open_member(attr: &Attr, leader: Option<&Counter>, pmu: &mut Option<String>) 
 }
 
 /// The kernel returns EINVAL if no counter is left for a member, and for many other reasons. If the event opens on its
-/// own, the group is too big.
-fn too_big(attr: &Attr, members: &[Counter], error: Error) -> Error {
+/// own, the group is too big. `members` are those that are open.
+pub(crate) fn too_big(attr: &Attr, target: &Target, members: &[Attr], error: Error) -> Error {
     let fit = members.iter().filter(|member| member.event().is_hardware()).count();
-    if fit == 0 || !attr.event().is_hardware() || error.errno() != Some(libc::EINVAL) || Counter::open(attr).is_err() {
+    let mut open_alone = |raw: &sys::PerfEventAttr, target: &Target| sys::open(raw, target, None);
+    if fit == 0
+        || !attr.event().is_hardware()
+        || error.errno() != Some(libc::EINVAL)
+        || open::open_each(attr, target, &Machine::here(), &mut open_alone).is_err()
+    {
         return error;
     }
     let why = format!("the group is too big for this PMU: {fit} hardware events fit, and this is one more");

@@ -104,10 +104,17 @@ impl OffCpu {
         // The clock by which ticks become nanoseconds. Otherwise time off the CPU could exceed `time`: NTP adjusts this
         // clock by up to 500 ppm (`adjtimex(2)`), and not CLOCK_MONOTONIC_RAW.
         let sampler = Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME).clock(Clock::Monotonic);
-        let ring = sampler.pages(Self::PAGES).open_with("record the time off the CPU of fewer threads")?;
-        let seen = Cell::new(ring.lock());
+        sampler.pages(Self::PAGES).open_with("record the time off the CPU of fewer threads").map(Self::of)
+    }
+
+    /// Counts from now on, and not the switches since the ring was opened.
+    fn of(ring: Ring) -> Self {
+        // No lock has this odd value, so the ring is read.
+        let seen = Cell::new(u32::MAX);
         let (losses, is_noticed) = (Cell::new(0), Cell::new(false));
-        Ok(Self { ring, seen, times: Default::default(), losses, is_noticed, of_thread: PhantomData })
+        let off_cpu = Self { ring, seen, times: Default::default(), losses, is_noticed, of_thread: PhantomData };
+        off_cpu.catch_up();
+        Self { times: Default::default(), ..off_cpu }
     }
 
     /// The time off the CPU until now.
@@ -320,6 +327,21 @@ mod tests {
         assert!(status.success(), "the child ended: {status}");
         // The fork was between the readings of the tail and of the head.
         assert!(!off_cpu.add(128, 0, 128, |_| 0));
+    }
+
+    #[test]
+    fn time_off_the_cpu_before_open_returned_is_left_out() {
+        let Ok(OffCpu { ring, .. }) = OffCpu::open() else { return println!("skipped: {:?}", OffCpu::open()) };
+        let lock = ring.lock();
+        while ring.lock() == lock {
+            // Gives up the CPU.
+            std::thread::sleep(std::time::Duration::from_micros(1));
+        }
+        let opened_at = ring.head();
+        let off_cpu = OffCpu::of(ring);
+        let read_to = off_cpu.ring.mapping.page().expect("mapped").data_tail.load(Relaxed);
+        assert!(read_to >= opened_at, "read up to {read_to} of {opened_at}");
+        assert_eq!(off_cpu.times.each_ref().map(Cell::get), [0; 3]);
     }
 
     /// What a reading sees of the time off the CPU, if the thread is switched during the first `switched` readings;

@@ -180,15 +180,17 @@ impl Refused<'_> {
             return why;
         }
         let is_core = self.encoding.counted_by != CountedBy::Kernel;
-        let pmus = || self.machine.names(DEVICES).and_then(|_| self.machine.core_pmus());
+        // Without sysfs the list is empty. A kernel that has perf events lists its own ones.
+        let is_listed = || self.machine.names(DEVICES).is_ok_and(|all| !all.is_empty());
+        let pmus = || self.machine.core_pmus().ok().filter(|_| is_listed());
         let why = match errno {
             libc::ENOENT if is_core => match pmus() {
-                Ok(pmus) if pmus.is_empty() => {
+                Some(pmus) if pmus.is_empty() => {
                     "this machine has no PMU (usually a virtual machine without one); run on hardware, or give it a \
                      virtual PMU"
                 }
-                Ok(_) => "this processor's PMU does not have the event; choose another",
-                Err(_) => {
+                Some(_) => "this processor's PMU does not have the event; choose another",
+                None => {
                     "this processor's PMU does not have the event, or there is no PMU: sysfs cannot be read to find out"
                 }
             },

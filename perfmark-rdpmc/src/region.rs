@@ -39,7 +39,7 @@ const FULL_READING: u64 = 1 << 32;
 pub(crate) const NONE: u64 = 2 << 32;
 /// The bits that distinguish the two.
 const KIND: u64 = FULL_READING | NONE;
-/// Added to `FULL_READING`: its times are older than its value.
+/// Added to `FULL_READING`: its times are older than its value, or events were left out, so it must not be scaled.
 const STALE_TIMES: u64 = 4 << 32;
 /// The bit positions of the reading's clock in it.
 const CORE_KIND_SHIFT: u32 = 40;
@@ -78,7 +78,8 @@ impl Region {
     }
 
     /// Excludes `count` events from the result of the region: for events inside it whose number is known, and which are
-    /// not of interest.
+    /// not of interest. If other events used the hardware counter for part of the region, it is then unmeasured: how
+    /// many of those `count` events were counted is not known.
     ///
     /// ```
     /// use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region, known_loop};
@@ -92,6 +93,10 @@ impl Region {
     #[inline]
     pub fn leave_out(&mut self, count: u64) {
         self.raw = self.raw.wrapping_add(count);
+        if self.at & KIND == FULL_READING {
+            // Prevents scaling. A region that began without a full reading is never scaled.
+            self.at |= STALE_TIMES;
+        }
     }
 
     /// A region that begins with a full reading.

@@ -46,7 +46,8 @@ impl TargetGroup {
     /// # Errors
     ///
     /// As [`TargetCounter::open`](crate::TargetCounter::open). On a machine with several kinds of core, each hardware
-    /// event must name the same one.
+    /// event must name the same one. For a group with more events than the PMU has counters, the error says how many
+    /// fit.
     pub fn open(attrs: &[Attr], target: &Target) -> Result<Self, Error> {
         group::check(attrs)?;
         let machine = Machine::here();
@@ -63,7 +64,8 @@ impl TargetGroup {
                 sys::open(&raw, target, leader)
             };
             let attr = attr.clone().user_reads(false);
-            let opened = open::open_member(&attr, target, &machine, pmu.as_deref(), &mut open_event)?;
+            let opened = open::open_member(&attr, target, &machine, pmu.as_deref(), &mut open_event)
+                .map_err(|error| group::too_big(&attr, target, &attrs[..sources.len()], error))?;
             pmu = opened.encoding.core_pmu().map(str::to_owned).or(pmu);
             sources.push(Source::new(opened.fd));
         }

@@ -186,8 +186,10 @@ fn a_pinned_event_that_does_not_fit_says_so() {
         assert!(error.contains(expected) && error.ends_with("enable this one again"), "{error}");
         assert!(counter.user_reads().is_err_and(|why| why.contains(expected)));
     }
-    // As the error says.
     drop(fitting);
+    refused[0].disable().expect("an open event");
+    assert!(refused[0].read().is_err(), "still in error state");
+    // As the error says.
     refused[0].enable().expect("an open event");
     let before = refused[0].read().expect("on the PMU");
     let length = known_loop(10_000);

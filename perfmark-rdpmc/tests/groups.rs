@@ -4,7 +4,11 @@
 mod memory;
 mod support;
 
-use perfmark_rdpmc::{Attr, Counter, Delta, Error, Event, Group, GroupReading, Hardware, Region, Software, known_loop};
+use perfmark_rdpmc::sample::Sampler;
+use perfmark_rdpmc::{
+    Attr, Counter, Delta, Error, Event, Group, GroupReading, Hardware, Region, Software, Target, TargetGroup,
+    known_loop,
+};
 use support::{named, trial};
 
 fn main() {
@@ -245,6 +249,13 @@ fn a_group_that_fills_the_pmu_is_exact() {
         "{error}"
     );
     assert!(error.to_string().contains(&format!("{fit} hardware events fit")), "{error}");
+    // arm64 checks a group only if an exec could start it.
+    let leader = Attr::new(Hardware::Instructions).enable_on_exec(true);
+    let members = instructions(fit);
+    let attrs: Vec<_> = [leader.clone()].into_iter().chain(members.clone()).collect();
+    let of_target = TargetGroup::open(&attrs, &Target::this_thread()).expect_err("too big");
+    let sampled = Sampler::new(leader).period(1_000_000).group(members).open().expect_err("too big");
+    assert_eq!([of_target.reason(), sampled.reason()], [error.reason(); 2]);
     let group = group(&instructions(fit));
     // User reads of each member, and the kernel's of all at once.
     for (read, name) in [(Group::read as fn(&Group) -> _, "user reads"), (Group::read_syscall, "read(2)")] {

@@ -163,6 +163,14 @@ fn a_hybrid_machine_has_two_core_pmus_and_lists_the_others_by_name() {
 }
 
 #[test]
+fn without_sysfs_it_is_unknown_whether_there_is_a_pmu() {
+    let pmu = |files: &[(&str, &str)]| finding(&described("pmus", files), "PMU").text;
+    assert_eq!(pmu(&[]), "unknown: /sys/bus/event_source/devices is missing or empty");
+    let software = "sys/bus/event_source/devices/software/type";
+    assert!(pmu(&[(software, "1\n")]).starts_with("none"));
+}
+
+#[test]
 fn virtual_machines_and_containers_are_detected_and_physical_machines_are_not() {
     let vendor = "sys/class/dmi/id/sys_vendor";
     let product = "sys/class/dmi/id/product_name";

@@ -225,9 +225,11 @@ pub fn disable_counters() -> bool {
 /// Sets which marks record from now on, which events they record, and how often (one call in N). The [`Filter`]
 /// replaces the one before, which at first is that of `PERFMARK_FILTER`.
 ///
-/// Calls in flight finish under their old settings; none are lost. Calls of a mark that is off are not counted, and
-/// cost as much as with `PERFMARK=off`. A thread's first call of a mark that has new settings costs some microseconds.
-/// What was recorded before is kept. Filters are kept in memory, so setting the same one again takes no more memory.
+/// Calls in flight finish under their old settings; none are lost. A suspended async call has the new ones from its
+/// next poll on: it is counted, and unmeasured in events that its mark does not record all the time. Calls of a mark
+/// that is off are not counted, and cost as much as with `PERFMARK=off`. A thread's first call of a mark that has new
+/// settings costs some microseconds. What was recorded before is kept. Filters are kept in memory, so setting the same
+/// one again takes no more memory.
 ///
 /// # Errors
 ///
@@ -258,8 +260,8 @@ pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
     recording::set_filter(filter)
 }
 
-/// Sets the share of each thread's CPU time that measuring may take, or `None` for no limit. It replaces the one
-/// before, which at first is that of `PERFMARK_BUDGET`.
+/// Sets the share of each thread's CPU time that measuring may take; with `None`, only the budgets that crates set by
+/// [`defaults!`](crate::defaults) limit it. It replaces the one before, which at first is that of `PERFMARK_BUDGET`.
 ///
 /// Within a budget, perfmark measures one call in N of marks that are called so often that measuring them would take
 /// more than their part of the budget. It chooses N for each thread, and changes it with the load. Marks that are

@@ -30,7 +30,8 @@
 //! # Environment variables
 //!
 //! perfmark reads them once before `main`. It reports a wrong value on stderr with the valid ones, and uses the
-//! default. It also reports a variable whose name is a misspelled one of these.
+//! default. If the variable is about the report, this is at the first call of a mark, or with the report. perfmark also
+//! reports a variable whose name is a misspelled one of these.
 //!
 //! - `PERFMARK`: `on` or `off`. `off` records nothing; a call of a mark then costs a load and a branch. The default is
 //!   `on`. By default, programs of `cargo test` and programs that called no mark print no report; `PERFMARK=on`, or
@@ -58,10 +59,12 @@
 //!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
 //! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced; if it comes before the first
 //!   call of a mark, at that call. It requires the feature `signal`. All threads but perfmark's block it, so send it to
-//!   the process (`kill`); programs that inherit the signal mask block it, too. By default there is none.
+//!   the process (`kill`); programs that inherit the signal mask block it, too. The signal does not end the program,
+//!   even with `PERFMARK=off` or without a file for the dumps. By default there is none.
 //! - `PERFMARK_ON_SIGINT`: `report` writes the report before SIGINT (Ctrl-C) ends the program, on Linux, once a mark
 //!   was called, unless the program handles or ignores the signal by then. If another SIGINT comes more than a second
-//!   later, the program ends at once. `perfmark run` sets it. The default is `end`: there is no report.
+//!   later, the program ends at once. A forked child ends without a report. `perfmark run` sets it. The default is
+//!   `end`: there is no report.
 //! - `PERFMARK_CALL_GRAPH`: `on` also records the call graph ([`Snapshot::call_graph`]); a call then costs about 50
 //!   instructions more. The default is `off`.
 //! - `PERFMARK_SAMPLE`: samples all threads from the first call of a mark on: `99` takes 99 samples a second of each

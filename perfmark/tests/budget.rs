@@ -108,6 +108,81 @@ fn a_mark_with_less_than_a_thousand_calls_is_measured_completely() {
     assert!(inner.skipped > inner.calls / 2, "{inner:?}");
 }
 
+#[perfmark(time, name = "late")]
+fn late(n: u64) -> u64 {
+    std::hint::black_box(n)
+}
+
+#[test]
+fn the_first_thousand_calls_of_a_mark_are_measured_when_others_are_skipped() {
+    if passed_in_own_process() {
+        return;
+    }
+    let before = snapshot();
+    let within = Within::percent(TINY);
+    (0..2_000).for_each(|n| _ = few(n));
+    (0..999).for_each(|n| _ = late(dense(n)));
+    let during = snapshot().since(&before);
+    assert!(mark(&during, "dense").skipped > 100_000);
+    assert_eq!((mark(&during, "late").calls, mark(&during, "late").skipped), (999, 0));
+    (0..1_000_000).for_each(|n| _ = late(dense(n)));
+    drop(within);
+    let during = snapshot().since(&before);
+    assert!(mark(&during, "late").skipped > 500_000, "{:?}", mark(&during, "late"));
+}
+
+#[perfmark(time, name = "seldom")]
+fn seldom(n: u64) -> u64 {
+    (0..4_000).fold(n, |n, _| dense(n))
+}
+
+#[test]
+fn a_rare_mark_stays_measured_completely_when_it_gets_other_settings() {
+    if passed_in_own_process() {
+        return;
+    }
+    let before = snapshot();
+    let within = Within::percent(30.0);
+    (0..1_200).for_each(|n| _ = seldom(n));
+    set_filter(&Filter::default().fence("budget::seldom")).expect("there are slots");
+    (0..100).for_each(|n| _ = seldom(n));
+    drop(within);
+    let during = snapshot().since(&before);
+    assert!(mark(&during, "dense").skipped > 1_000_000);
+    assert_eq!((mark(&during, "seldom").calls, mark(&during, "seldom").skipped), (1_300, 0));
+}
+
+/// Whether so many calls of `late` are all measured.
+fn are_measured(calls: u64) -> bool {
+    let before = snapshot();
+    (0..calls).for_each(|n| _ = late(dense(n)));
+    let during = snapshot().since(&before);
+    (mark(&during, "late").calls, mark(&during, "late").skipped) == (calls, 0)
+}
+
+#[test]
+fn the_first_thousand_calls_in_a_forked_child_are_measured() {
+    if passed_in_own_process() {
+        return;
+    }
+    let _within = Within::percent(TINY);
+    (0..1_000_000).for_each(|n| _ = late(dense(n)));
+    assert!(!are_measured(1_000_000));
+    // SAFETY: the child calls marks, which work after a fork, allocates, and exits.
+    let status = unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            // Many calls of another mark, so that the thread looks at its budget.
+            (0..1_000_000).for_each(|n| _ = dense(n));
+            libc::_exit(i32::from(!are_measured(999)));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        status
+    };
+    assert_eq!(status, 0, "the child's calls were not all measured");
+}
+
 #[perfmark(time, name = "rare")]
 fn rare(n: u64) -> u64 {
     (0..10_000).fold(n, |n, _| dense(n))

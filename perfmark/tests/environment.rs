@@ -42,6 +42,8 @@ fn main() -> ExitCode {
         ("the_program_has_only_its_own_threads_before_its_first_call", only_its_own_threads),
         #[cfg(feature = "signal")]
         ("with_perfmark_off_dumps_write_nothing_and_signals_end_no_program", with_perfmark_off_nothing_is_dumped),
+        #[cfg(feature = "signal")]
+        ("the_signal_for_dumps_ends_no_program_that_writes_none", no_dumps_at_the_signal),
         ("sigint_before_the_first_call_ends_the_program", sigint_before_the_first_call),
         ("sigint_ends_a_program_whose_report_hangs", sigint_while_the_report_hangs),
         ("a_handler_of_the_programs_replaces_the_one_for_sigint", a_handler_of_the_programs),
@@ -132,6 +134,18 @@ fn run_scenario(scenario: &str) {
         "counts threads" => println!("{}", threads()),
         "interrupted" => kill(libc::SIGINT),
         "signalled first" => kill(libc::SIGUSR2),
+        "signalled for no dumps" => {
+            static HAS_COME: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+            extern "C" fn come(_: libc::c_int) {
+                HAS_COME.store(true, Relaxed);
+            }
+            kill(libc::SIGUSR2);
+            let handler: extern "C" fn(libc::c_int) = come;
+            // SAFETY: the handler stores to an atomic variable.
+            unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+            kill(libc::SIGUSR2);
+            assert!(HAS_COME.load(Relaxed), "the program's own handler");
+        }
         "ends without a report" | "finishes without a report" => perfmark::disable_report(),
         _ => {}
     }
@@ -438,6 +452,15 @@ fn with_perfmark_off_nothing_is_dumped() {
     assert_code(&ended, 0);
     assert_eq!((text(&ended.stdout), text(&ended.stderr)), ("1\n", ""));
     assert!(!path.exists());
+}
+
+#[cfg(feature = "signal")]
+fn no_dumps_at_the_signal() {
+    let output = ("PERFMARK_OUTPUT", "/no-such-folder/report");
+    for others in [&[("PERFMARK", "off")][..], &[], &[output]] {
+        let ended = scenario("signalled for no dumps", &[&[("PERFMARK_DUMP_SIGNAL", "USR2")], others].concat());
+        assert_code(&ended, 0);
+    }
 }
 
 fn sigint_before_the_first_call() {

@@ -65,23 +65,20 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
     assert_eq!((mark.calls, mark.every), (SETTINGS.into(), SLOTS));
     let why = set(SETTINGS).expect_err("no slot is left");
     assert_eq!(why.marks(), 1);
-    assert!(why.to_string().starts_with("1 mark keeps its former settings: all 8192 slots"), "{why}");
-    let refused = |snapshot: &perfmark::Snapshot| {
-        let note = snapshot.notes.iter().find(|note| note.contains("changes of a mark's settings failed"));
-        note.and_then(|note| note.split_once(' ')?.0.replace(',', "").parse::<u32>().ok())
-    };
-    let before = refused(&snapshot());
-    assert!(before.is_some_and(|refused| (SETTINGS - SLOTS..SETTINGS).contains(&refused)), "{before:?}");
+    assert!(why.to_string().starts_with("1 mark keeps its former settings: all slots"), "{why}");
+    let is_noted =
+        || snapshot().notes.iter().any(|note| note.starts_with("1 mark keeps its former settings: all slots"));
+    assert!(is_noted());
     // Nor does a setting that cannot be applied turn a mark on or off.
     set_filter(&Filter::default().off("*::configured")).expect("takes no slot");
     set(SETTINGS).expect_err("no slot is left");
     configured();
     assert_eq!(find_mark().calls, u64::from(SETTINGS));
-    let before = refused(&snapshot());
+    assert!(is_noted());
 
     // Known settings still work, also in a forked child.
     let known = || set(7).is_ok() && find_mark().every == 7;
-    assert!(known() && refused(&snapshot()) == before);
+    assert!(known() && !is_noted());
     // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits.
     unsafe {
         let child = libc::fork();

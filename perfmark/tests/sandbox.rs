@@ -37,6 +37,8 @@ fn main() {
         ("after_finish_marks_and_exit_make_no_system_call", after_finish_there_is_no_system_call),
         ("after_finish_a_threads_calls_and_its_end_make_no_system_call", after_finish_of_threads),
         ("finish_reports_once_what_was_recorded_until_then", finish_reports_once),
+        #[cfg(feature = "sampling")]
+        ("finish_reports_the_samples_of_the_calling_thread_until_then", finish_reports_samples),
         ("finish_waits_for_other_threads_first_calls_and_loses_no_report", finish_beside_first_calls),
         ("finish_does_nothing_where_perfmark_is_off", finish_does_nothing_where_off),
     ];
@@ -127,6 +129,8 @@ fn run_scenario(scenario: &str) {
         "finishes beside a thread" => finishes_beside_a_thread(thread),
         #[cfg(feature = "sampling")]
         "finishes beside a sampled thread" => finishes_beside_a_thread(sampled_thread),
+        #[cfg(feature = "sampling")]
+        "finishes sampled" => finishes_sampled(),
         "finishes twice" => finishes_twice(),
         "finishes beside first calls" => finishes_beside_first_calls(),
         _ => panic!("no scenario {scenario}"),
@@ -169,6 +173,8 @@ fn is_sampled_before() {
 const ALLOWED: &[Call] = &[only(libc::SYS_exit_group)];
 
 fn finishes() {
+    #[cfg(feature = "sampling")]
+    let sampling = perfmark::Sampling::new().start();
     call_all();
     let (mut dropped, mut ended) = (pin!(Some(of_many_events())), pin!(polled()));
     assert!(once(dropped.as_mut().as_pin_mut().expect("there")).is_pending());
@@ -186,6 +192,8 @@ fn finishes() {
     assert!(once(ended.as_mut()).is_ready() && once(finishing.as_mut()).is_ready());
     assert!(once(pin!(polled())).is_pending());
     dropped.set(None);
+    #[cfg(feature = "sampling")]
+    drop(sampling);
     perfmark::finish();
     // Runs the exit handlers.
     // SAFETY: no other thread calls it.
@@ -233,6 +241,20 @@ fn finishes_beside_a_thread(work: extern "C" fn(*mut c_void) -> *mut c_void) {
     threads::join(id);
     // SAFETY: no other thread calls it.
     unsafe { libc::exit(0) }
+}
+
+/// In a call whose samples nothing has noted yet.
+#[cfg(feature = "sampling")]
+fn finishes_sampled() {
+    bare();
+    // Until the thread is sampled, or cannot be.
+    while perfmark::snapshot().samples.iter().any(|samples| samples.taken() == 0 && samples.why_without.is_none()) {
+        black_box(vec![1_u8; 1 << 18]);
+    }
+    around(|| {
+        black_box(vec![1_u8; 1 << 18]);
+        perfmark::finish();
+    });
 }
 
 fn finishes_twice() {
@@ -409,18 +431,21 @@ fn records_time_only(report: &Value, why: &str) {
 }
 
 fn perfmark_events_time_opens_no_counter() {
-    for events in ["time", " time,time"] {
-        let Some(output) = sandboxed("calls", &[("PERFMARK_EVENTS", events)]) else { return };
+    for (events, sample) in [("time", ""), (" time,time", "99")] {
+        let variables = [("PERFMARK_EVENTS", events), ("PERFMARK_SAMPLE", sample)];
+        let Some(output) = sandboxed("calls", &variables) else { return };
         assert_code(&output, 0);
         records_time_only(&report(&output), "PERFMARK_EVENTS=time opens no counters");
     }
 }
 
 fn disable_counters_opens_none() {
-    let Some(output) = sandboxed("asked in code", &[]) else { return };
-    assert_code(&output, 0);
-    assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
-    records_time_only(&report(&output), "perfmark::disable_counters() was called");
+    for sample in ["", "99"] {
+        let Some(output) = sandboxed("asked in code", &[("PERFMARK_SAMPLE", sample)]) else { return };
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stdout), "true\n", "{}", text(&output.stderr));
+        records_time_only(&report(&output), "perfmark::disable_counters() was called");
+    }
 }
 
 #[cfg(feature = "sampling")]
@@ -491,6 +516,19 @@ fn finish_reports_once() {
         assert_eq!(mark(&report, name)["in_flight"], 1, "{name}");
     }
     assert!(report["cpu_ns"].is_u64(), "as of a report at exit: {}", report["cpu_ns"]);
+}
+
+#[cfg(feature = "sampling")]
+fn finish_reports_samples() {
+    let output = scenario("finishes sampled", &[("PERFMARK_FORMAT", "json"), ("PERFMARK_SAMPLE", "page_faults:1")]);
+    let stderr = text(&output.stderr);
+    if let Some((_, why)) = stderr.split_once("PERFMARK_SAMPLE has no effect") {
+        return println!("skipped: no samples can be taken here{why}");
+    }
+    let report = report(&output);
+    let around = report["marks"].as_array().expect("a list").iter().position(|mark| mark["name"] == "around");
+    let paths = report["samples"][0]["paths"].as_array().unwrap_or_else(|| panic!("no samples: {stderr}"));
+    assert!(paths.iter().any(|path| path["marks"] == serde_json::json!([around])), "{stderr}");
 }
 
 fn finish_beside_first_calls() {

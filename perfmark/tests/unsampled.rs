@@ -32,6 +32,7 @@ fn main() {
         ("the_paranoid_level_is_the_reason_why_nothing_is_sampled", paranoid),
         ("an_event_that_cannot_be_sampled_is_left_out_with_its_reason", one_of_two),
         ("a_program_that_is_executed_is_sampled_anew", executed),
+        ("a_daemon_that_was_forked_before_its_first_call_says_that_it_is_not_sampled", daemon),
     ];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
 }
@@ -100,6 +101,13 @@ fn run_scenario(scenario: &str) {
             work();
             let mut next = program::command(&env::current_exe().expect("known"), "executed", &[SAMPLED]);
             panic!("{}", next.exec());
+        }
+        "daemon" => {
+            // SAFETY: this process has one thread.
+            match unsafe { libc::fork() } {
+                0 => work(),
+                child => program::wait_for(child, 0),
+            }
         }
         "executed" => {
             println!("{} events", event_descriptors().len());
@@ -274,6 +282,11 @@ fn one_of_two() {
     assert_says(&both, "PERFMARK_SAMPLE leaves out cycles:u: ");
     let Some(none) = table("works", &[("PERFMARK_SAMPLE", "cycles:100003,instructions:100003")]) else { return };
     assert_says(&none, "PERFMARK_SAMPLE has no effect: ");
+}
+
+fn daemon() {
+    let Some(table) = table("daemon", &[SAMPLED]) else { return };
+    assert_says(&table, "forked from another, and is not sampled");
 }
 
 fn executed() {

@@ -3,6 +3,7 @@
 mod repository;
 mod program;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -16,11 +17,11 @@ use perfmark::{Filter, Format, Read, Report, Snapshot};
 use perfmark_rdpmc::EmulatedCounter;
 
 use self::program::{Build, Program, Project, manifest};
-use self::repository::{Checkout, Commit, Repository};
+use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
 use crate::output::{Destination, say, variable};
-use crate::reports::{self, dashed, is_same_event};
+use crate::reports::{self, canonical, dashed, is_same_event};
 use crate::run;
 
 /// Compare a program's counts with those of another commit, and fail if they rose
@@ -183,7 +184,7 @@ impl Arguments {
             }
         }
         if let Before::Reports(reports) = before {
-            runs[0].push(self.saved(reports, &head, &files[0])?);
+            runs[0].push(self.saved(reports, &head, &project, &files[0])?);
         }
         check_origins(&mut runs)?;
         let [base, head] = runs;
@@ -274,16 +275,19 @@ impl Arguments {
     }
 
     /// What is run, for the notes of a saved report.
-    fn variant(&self, program: &Program) -> String {
+    fn variant(&self, program: &Program, project: &Project) -> String {
         let given = self.given.iter().map(|argument| format!(" {}", argument.display()));
-        let options: Vec<String> = self.build.variant(program).collect();
+        let gates = self.fail_on.iter().filter(|gate| !gate.is_of_coverage());
+        let events: BTreeSet<String> = gates.map(|gate| format!("--fail-on={}", canonical(&gate.event))).collect();
+        let emulate = self.emulate.then(|| "--emulate".to_owned());
+        let options: Vec<String> = self.build.variant(program, project).chain(events).chain(emulate).collect();
         format!("{SAVED_WITH}{} --{}", options.join(" "), given.collect::<String>())
     }
 
     /// The saved report of this program with these options and arguments, without the note about them.
-    fn saved(&self, reports: Vec<Snapshot>, head: &Program, file: &str) -> Result<Snapshot, Ended> {
+    fn saved(&self, reports: Vec<Snapshot>, head: &Program, project: &Project, file: &str) -> Result<Snapshot, Ended> {
         let of_program = reports.into_iter().filter(|report| report.program == head.name);
-        let here = self.variant(head);
+        let here = self.variant(head, project);
         // `perfmark run` adds no note.
         let is_it = |report: &Snapshot| variant_of(report).is_none_or(|saved| saved == here);
         let (mut found, others): (Vec<Snapshot>, Vec<Snapshot>) = of_program.partition(is_it);
@@ -319,7 +323,7 @@ impl Arguments {
             let head = self.head(&project)?;
             let report = marked(self.report_of(&head, &head, counting)?);
             let mut report = report.ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?;
-            report.notes.push(self.variant(&head));
+            report.notes.push(self.variant(&head, &project));
             Ok(report)
         };
         let name = match place {
@@ -335,7 +339,12 @@ impl Arguments {
                 let commit = repository.commit("HEAD")?;
                 let report = report()?;
                 // The note has one report of each program, with the same options and arguments.
-                let mut all = repository.reports(&commit)?;
+                let note = repository.note(&commit)?;
+                let before = note.map_or_else(|| Ok(Vec::new()), |note| reports_in(&note, &commit));
+                let mut all = before.unwrap_or_else(|why| {
+                    say(&format!("{why}; the new report replaces it"));
+                    Vec::new()
+                });
                 all.retain(|other| variant_of(other) != variant_of(&report));
                 all.push(report);
                 repository.set_reports(&commit, &all.iter().map(json).collect::<String>())?;

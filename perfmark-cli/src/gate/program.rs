@@ -109,6 +109,10 @@ impl Project {
         Some(name.map_or_else(|| "no program (`--bin`)".to_owned(), |name| format!("no {kind} `{name}`")))
     }
 
+    fn package_of(&self, program: &Program) -> Option<&Package> {
+        self.packages.iter().find(|package| package.manifest_path.parent() == Some(&program.package))
+    }
+
     /// A folder for the builds of a side, kept for the next gate.
     pub(super) fn target_directory(&self, side: &str) -> PathBuf {
         self.target_directory.join("perfmark-gate").join(side)
@@ -135,9 +139,9 @@ impl Build {
     /// Returns what the base lacks, if it does not have the program that was built of the head. Other packages of its
     /// workspace may have programs.
     pub(super) fn missing_in_base(&self, base: &Project, head: &Project, program: &Program) -> Option<String> {
-        let package = head.packages.iter().find(|package| package.manifest_path.parent() == Some(&program.package));
         // A package that was renamed may have the program.
-        let package = package.filter(|package| base.packages.iter().any(|of_base| of_base.name == package.name));
+        let package =
+            head.package_of(program).filter(|package| base.packages.iter().any(|of_base| of_base.name == package.name));
         base.missing(self.program().0, Some(&program.name), package.map(|package| &*package.name))
     }
 
@@ -147,8 +151,9 @@ impl Build {
     }
 
     /// The program, and the options that decide what code it has.
-    pub(super) fn variant(&self, program: &Program) -> impl Iterator<Item = String> {
-        iter::once(format!("--{}={}", self.program().0, program.name)).chain(self.code())
+    pub(super) fn variant(&self, program: &Program, project: &Project) -> impl Iterator<Item = String> {
+        let package = project.package_of(program).map(|package| format!("--package={}", package.name));
+        iter::once(format!("--{}={}", self.program().0, program.name)).chain(package).chain(self.code())
     }
 
     /// The options that decide what code is built.

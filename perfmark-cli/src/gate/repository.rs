@@ -66,11 +66,15 @@ impl Repository {
 
     /// The reports in the commit's note, if it has one.
     pub(super) fn reports(&self, commit: &Commit) -> Result<Vec<Snapshot>, String> {
+        self.note(commit)?.map_or_else(|| Ok(Vec::new()), |note| reports_in(&note, commit))
+    }
+
+    /// The commit's note, if it has one.
+    pub(super) fn note(&self, commit: &Commit) -> Result<Option<String>, String> {
         if !self.git(&["notes", NOTES, "list"])?.contains(&commit.hash) {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let note = self.git(&["notes", NOTES, "show", &commit.hash])?;
-        reports::parse(note.as_bytes()).map_err(|why| format!("the note of {} {why}", commit.name))
+        self.git(&["notes", NOTES, "show", &commit.hash]).map(Some)
     }
 
     /// Replaces the commit's note.
@@ -127,4 +131,9 @@ impl Drop for Checkout {
         remove.args(["worktree", "remove", "--force"]).arg(&self.path);
         _ = remove.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
+}
+
+/// The reports in the commit's note.
+pub(super) fn reports_in(note: &str, commit: &Commit) -> Result<Vec<Snapshot>, String> {
+    reports::parse(note.as_bytes()).map_err(|why| format!("the note of {} {why}", commit.name))
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, thread};
 
@@ -26,7 +26,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE:LINE", required_unless_present = "all")]
     locations: Vec<String>,
     /// Mark all functions in this file or below this directory. Left out are tests, const functions, what macros
-    /// contain, build scripts, packages of procedural macros, and vendored packages
+    /// contain, build scripts, packages of procedural macros, and vendored packages. Tests in a file of their own
+    /// (`#[cfg(test)] mod tests;`) are not left out
     #[arg(long, value_name = "FILE|DIRECTORY")]
     all: Vec<PathBuf>,
 }
@@ -216,7 +217,9 @@ fn without_marks(source: &str) -> Result<(String, u64), String> {
 /// marked, build scripts, packages of procedural macros and vendored ones are left out.
 fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>, String> {
     let mut files = BTreeSet::new();
-    let mut left: Vec<PathBuf> = places.to_vec();
+    // A package's folder is not always below the given places.
+    let is_left_out = |place: &PathBuf| is_to_mark && package(place).is_some_and(|package| cannot_record(&package));
+    let mut left: Vec<PathBuf> = places.iter().filter(|place| !is_left_out(place)).cloned().collect();
     while let Some(place) = left.pop() {
         if !place.is_dir() {
             // A link stays one, and what it refers to is written.
@@ -240,6 +243,12 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
         }
     }
     Ok(files)
+}
+
+/// The folder of the file's or folder's package.
+fn package(place: &Path) -> Option<PathBuf> {
+    let place = path::absolute(place).ok()?;
+    place.ancestors().find(|folder| folder.join("Cargo.toml").is_file()).map(Path::to_path_buf)
 }
 
 /// Whether it is a package that cargo checks byte by byte, or that only the compiler executes.
@@ -272,7 +281,7 @@ fn not_parsed(path: &Path, why: &str) -> String {
 
 /// The manifest of the file's package, if perfmark is none of its dependencies.
 fn manifest_without_perfmark(file: &Path) -> Option<PathBuf> {
-    let manifest = file.ancestors().map(|folder| folder.join("Cargo.toml")).find(|manifest| manifest.is_file())?;
+    let manifest = package(file)?.join("Cargo.toml");
     let text = fs::read_to_string(&manifest).ok()?;
     let mut is_list = false;
     let has = text.lines().any(|line| {

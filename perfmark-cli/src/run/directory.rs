@@ -64,10 +64,11 @@ impl Directory {
         let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
         let more = if running.len() > 10 { ", …" } else { "" };
         say(&format!(
-            "{} still running and not in this report; reports at exit will be in {}: {}{more}",
+            "{} still running: {}{more}; this report has their last dumps, if there were any; {} will have their \
+             reports at exit, besides those in this report",
             if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
-            self.0.display(),
             names.join(", "),
+            self.0.display(),
         ));
         true
     }

@@ -34,8 +34,8 @@ use crate::report::{Form, Gathered, Options};
 ///
 /// The program keeps stdin, stdout and stderr. The report goes to stderr after the program has ended, or to a file.
 /// Ctrl-C is for the program, and the report still follows. If the program does not handle Ctrl-C, on Linux, its
-/// processes that called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`). Signals from
-/// other processes are passed on to it.
+/// processes that called a mark write their reports before it ends them (`PERFMARK_ON_SIGINT=report`), except children
+/// that it forks without `exec`. Signals from other processes are passed on to it.
 #[derive(Args, Debug)]
 #[command(after_long_help = HOW)]
 pub(crate) struct Arguments {
@@ -96,8 +96,9 @@ exits with another status than 0 or the comparison cannot be written; 128 plus t
 program; 126 and 127 as above.
 
 A process that is killed or aborts, or that calls _exit or exec, leaves no report: set PERFMARK_DUMP_INTERVAL=1 for \
-it. Processes that still run when the program has ended are not in the report; perfmark lists them with the \
-directory that their reports will be in.";
+it. Processes that still run when the program has ended are in the report only as of their last dump, if there was \
+one. perfmark lists them with the directory of the reports, and keeps it: it has the reports that were merged, too. \
+When all processes have ended, merge that directory's reports by `perfmark report`, without the report of the run.";
 
 /// Parses `--times`.
 pub(crate) fn number_of_runs() -> RangedU64ValueParser<usize> {

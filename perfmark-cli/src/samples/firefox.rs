@@ -13,7 +13,7 @@ use fxprof_processed_profile::{
 use perfmark::text::sanitize;
 use perfmark::{Samples, Snapshot};
 
-use super::stacks::{Sampled, Stack};
+use super::stacks::{Sampled, Stack, is_of_clock};
 
 pub(super) fn render(snapshot: &Snapshot, sampled: &[Sampled<'_>]) -> Result<Vec<u8>, String> {
     let start = ReferenceTimestamp::from_millis_since_unix_epoch(0.0);
@@ -37,9 +37,16 @@ pub(super) fn render(snapshot: &Snapshot, sampled: &[Sampled<'_>]) -> Result<Vec
 
 const MILLISECOND: u64 = 1_000_000;
 
-/// The nanoseconds between two samples, which are only known if they are taken at a frequency.
+/// The nanoseconds between two samples.
 fn interval(samples: &Samples) -> u64 {
-    samples.frequency.map_or(MILLISECOND, |frequency| (1_000 * MILLISECOND / frequency.max(1)).max(1))
+    known_interval(samples).unwrap_or(MILLISECOND)
+}
+
+/// They are known if samples are taken at a frequency, or at a period of a clock.
+fn known_interval(samples: &Samples) -> Option<u64> {
+    let of_clock = samples.period.filter(|_| is_of_clock(samples));
+    let interval = of_clock.or(samples.frequency.map(|frequency| 1_000 * MILLISECOND / frequency.max(1)));
+    interval.map(|interval| interval.max(1))
 }
 
 fn at(nanoseconds: u64) -> Timestamp {
@@ -87,9 +94,8 @@ impl<'a> Threads<'_, 'a> {
                 by_thread.entry(thread).or_default().push((time, one));
             }
         }
-        // Each sample at a frequency, or of a clock, stands for that much CPU time.
-        let of_clock = samples.period.filter(|_| samples.event.ends_with("-clock"));
-        let cpu_ns = of_clock.or(samples.frequency.map(|_| interval(samples))).unwrap_or(0);
+        // Each sample stands for that much CPU time.
+        let cpu_ns = known_interval(samples).unwrap_or(0);
         for (thread, mut timeline) in by_thread {
             timeline.sort_by_key(|(time, _)| *time);
             let (Some(first), Some(last)) = (timeline.first(), timeline.last()) else { continue };

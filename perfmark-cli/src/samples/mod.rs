@@ -38,6 +38,11 @@ impl SampleFormat {
 pub(crate) fn render(snapshot: &Snapshot, format: SampleFormat, event: Option<&str>) -> Result<Vec<u8>, String> {
     let all: Vec<&Samples> = snapshot.samples.iter().filter(|samples| !samples.paths.is_empty()).collect();
     if all.is_empty() {
+        let removed = snapshot.samples.iter().filter_map(|samples| samples.removed).fold(0, u64::saturating_add);
+        if removed > 0 {
+            let samples = if removed == 1 { "sample is" } else { "samples are" };
+            return Err(format!("the chosen marks have no samples; {} {samples} in other marks", exact(removed)));
+        }
         let why = "the report has no samples; a program takes some with the feature `sampling` and PERFMARK_SAMPLE=99";
         return Err(why.into());
     }

@@ -11,7 +11,7 @@ use perfmark::text::sanitize;
 use perfmark::{Module, Samples, Snapshot, StackFrame};
 use prost::Message;
 
-use super::stacks::{OUTSIDE, Sampled, Stack};
+use super::stacks::{OUTSIDE, Sampled, Stack, is_of_clock};
 
 #[derive(Clone, PartialEq, Message)]
 struct Profile {
@@ -267,7 +267,7 @@ impl Columns {
     /// Adds those that are missing. Columns have the event's name if there are several events.
     fn of(samples: &Samples, is_only: bool, tables: &mut Tables) -> Self {
         const SECOND: u64 = 1_000_000_000;
-        let is_clock = ["cpu-clock", "task-clock"].iter().any(|clock| samples.event.starts_with(clock));
+        let is_clock = is_of_clock(samples);
         let period = match (samples.period, samples.frequency) {
             (Some(period), _) => Some(period),
             // Other events are sampled at a frequency by changing periods.

@@ -14,6 +14,11 @@ use perfmark::{Frame, MarkedFunctions, Module, Samples, Snapshot, StackFrame};
 /// The label of samples in no mark.
 pub(super) const OUTSIDE: &str = "outside marks";
 
+/// Whether the samples' period is a time, in nanoseconds.
+pub(super) fn is_of_clock(samples: &Samples) -> bool {
+    ["cpu-clock", "task-clock"].iter().any(|clock| samples.event.starts_with(clock))
+}
+
 /// Samples at one instruction with the same callers, in calls with one path of marks.
 pub(super) struct Stack<'a> {
     /// The names of the marks, the outermost first.

@@ -19,6 +19,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_gate_that_cannot_compare_says_why_and_leaves_nothing", a_gate_that_cannot_compare_says_why),
     ("a_signal_ends_the_gate_and_it_leaves_nothing", a_signal_ends_the_gate),
     ("baselines_are_kept_in_notes_for_each_program", baselines_are_kept_in_notes),
+    ("baselines_of_other_packages_and_events_are_kept_apart", baselines_of_others_are_kept_apart),
     ("counts_of_different_origin_are_refused", counts_of_different_origin_are_refused),
 ];
 
@@ -327,13 +328,48 @@ fn baselines_are_kept_in_notes() {
     let refused = ["twice.json has 2 reports of small, but a baseline is one report; merge"];
     repository.check(&["--baseline", &twice], 2, &refused);
     repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `--example=other "]);
-    let other = ["no report of `--bin=small --profile=dev -- 7`, but of `--bin=small --profile=release --`. Save one"];
+    let options = |profile: &str| format!("`--bin=small --package=small --profile={profile} --fail-on=page-faults --");
+    let (asked, saved) = (options("dev"), options("release"));
+    let other = [&*format!("no report of {asked} 7`, but of {saved}`. Save one")];
     repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 3, &other);
     // Another program of the same name.
     repository.folder.file("examples/small.rs", PROGRAM);
     repository.check(&["--baseline", file, "--example=small"], 3, &["no report of `--example=small"]);
-    let lacks = ["base.json has no page-faults:u, which --fail-on limits; save it again"];
-    repository.check(&["--baseline", file, "--fail-on", "page-faults:u:1%"], 2, &lacks);
+    let events = ["no report of `", " --fail-on=page-faults --fail-on=page-faults:u --`, but of `"];
+    repository.check(&["--baseline", file, "--fail-on", "page-faults:u:1%"], 3, &events);
+    // As `perfmark run` writes it.
+    let mut plain = report(&[("parse", 1_000)]);
+    plain.program = "small".into();
+    let plain = repository.folder.report("target/plain.json", &plain);
+    let lacks = ["plain.json has no page-faults:u, which --fail-on limits; save it again"];
+    repository.check(&["--baseline", &plain, "--fail-on", "page-faults:u:1%"], 2, &lacks);
+    // A note that cannot be read.
+    repository.commit();
+    repository.git(&["notes", "--ref=perfmark", "add", "-m", "{\"schema\": 1}"]);
+    let output = repository.gate(&[&GATE[..], &["--save"]].concat(), 0);
+    assert_contains(text(&output.stderr), &["the note of HEAD (", " has schema 1", "; the new report replaces it"]);
+    repository.check(&["--base", "HEAD", "--baseline"], 0, &["0 of 2 marks changed"]);
+}
+
+fn baselines_of_others_are_kept_apart() {
+    let repository = Repository::new("apart");
+    repository.folder.file("Cargo.toml", format!("{MANIFEST}members = [\"member\"]\n"));
+    for package in [".", "member"] {
+        fs::create_dir_all(repository.folder.0.join(package).join("examples")).expect("made");
+        repository.folder.file(&format!("{package}/examples/other.rs"), PROGRAM);
+        repository.folder.report(&format!("{package}/report.json"), &report(&[(package, 7)]));
+    }
+    repository.folder.file("member/Cargo.toml", "[package]\nname = \"member\"\nversion = \"0.0.0\"\n");
+    repository.commit();
+    repository.gate(&["--save", "--example=other", "-psmall", "--fail-on", "faults:9%"], 0);
+    repository.gate(&["--save", "--example=other", "-psmall", "--fail-on", "context-switches:9%"], 0);
+    for package in ["-psmall", "-pmember"] {
+        repository.check(&["--save", "--example=other", package], 0, &[]);
+    }
+    let note = repository.git(&["notes", "--ref=perfmark", "show"]);
+    assert_eq!(note.matches("saved by `perfmark gate`").count(), 3, "{note}");
+    let member = ["--base", "HEAD", "--baseline", "--example=other", "-pmember"];
+    repository.check(&member, 0, &["0 of 1 mark changed"]);
 }
 
 fn counts_of_different_origin_are_refused() {

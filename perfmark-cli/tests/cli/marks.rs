@@ -73,6 +73,14 @@ fn all_functions_of_a_folder_are_marked() {
     assert_eq!(stdout(&["mark", "--all", all], 0), "0 new marks in 0 files\n");
     assert_eq!(stdout(&["unmark", all], 0), "2 marks removed from 1 file\n");
     assert_eq!(fs::read_to_string(source.join("main.rs")).expect("there"), SOURCE);
+    // The package of a folder or a file decides, and not a workspace around it.
+    let source = source.to_str().expect("UTF-8");
+    fs::write(folder.0.join(".cargo-checksum.json"), "").expect("written");
+    for place in [source, &format!("{source}/main.rs")] {
+        assert_eq!(stdout(&["mark", "--all", place], 0), "0 new marks in 0 files\n");
+    }
+    fs::write(folder.0.join("src/deep/Cargo.toml"), "[package]\nname = \"inner\"\n").expect("written");
+    assert_eq!(stdout(&["mark", "--all", source], 0), "2 new marks in 1 file\n");
 }
 
 fn samples_suggest_which_functions_to_mark() {

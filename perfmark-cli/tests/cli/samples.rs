@@ -115,6 +115,17 @@ fn samples_are_written_for_firefox() {
     let weights: Vec<u64> =
         thread["samples"]["weight"].as_array().expect("a list").iter().filter_map(Value::as_u64).collect();
     assert_eq!(weights, [2, 1, 2, 5, 4, 1]);
+    let intervals = |profile: &Value| {
+        let second = profile["threads"][0]["samples"]["timeDeltas"][1].as_f64().expect("a time");
+        (profile["meta"]["interval"].as_f64().expect("a time"), second)
+    };
+    // In milliseconds. The first one stands for two samples.
+    assert_eq!(intervals(&profile), (10.0, 20.0));
+    let mut by_period = sampled();
+    (by_period.samples[0].frequency, by_period.samples[0].period) = (None, Some(5_000_000));
+    let by_period = folder.report("b.json", &by_period);
+    let by_period = stdout(&["report", "--format", "firefox", &by_period], 0);
+    assert_eq!(intervals(&serde_json::from_str(&by_period).expect("JSON")), (5.0, 10.0));
     let all = profile.to_string();
     for label in ["outside marks", "libc.so.6+0x1c0", "core::str::find; x (src/main.rs:99)", "src/main.rs:7", "run"] {
         assert!(all.contains(label), "{label}");
@@ -262,6 +273,11 @@ fn a_report_without_samples() {
     for format in ["folded-samples", "firefox", "pprof"] {
         assert_contains(&stderr(&["report", "--format", format, &file], 2), &["the report has no samples"]);
     }
+    let mut others = sampled();
+    others.samples[0].paths.drain(..2);
+    let others = folder.report("others.json", &others);
+    let why = "the chosen marks have no samples; 10 samples are in other marks";
+    assert_contains(&stderr(&["report", "--format", "pprof", "--marks", "run", &others], 2), &[why]);
     let output = answer(&["report", "--symbols", &file], 0);
     assert_contains(text(&output.stderr), &["--symbols: the report has no samples; PERFMARK_SAMPLE=99 takes some"]);
 }

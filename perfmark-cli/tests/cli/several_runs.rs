@@ -257,9 +257,10 @@ fn a_process_that_outlives_a_compared_run() {
     let arguments = ["run", "--against", &good, "--times", "1", "--", &parent];
     let output = perfmark(&arguments).env("TMPDIR", &folder.0).output().expect("started");
     let printed = text(&output.stderr);
-    let (_, about) = printed.split_once("reports at exit will be in ").unwrap_or_else(|| panic!("{}", ending(&output)));
-    let (directory, child) = about.split_once(": ").expect("a process");
-    let (pid, _) = child.split_once(' ').expect("a number");
+    let (_, about) = printed.split_once("still running: ").unwrap_or_else(|| panic!("{}", ending(&output)));
+    let (pid, about) = about.split_once(' ').expect("a number");
+    let (_, about) = about.split_once("if there were any; ").expect("a directory");
+    let (directory, _) = about.split_once(" will have").expect("a directory");
     // SAFETY: the process is the one that this test's program started.
     unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
     assert_code(&output, 0);

@@ -44,9 +44,14 @@ static READERS: [Reader; 32] = readers!(
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: the caller promises what the system call requires; the kernel changes a0.
+    // SAFETY: the caller promises what the system call requires. The kernel changes a0 and the vector registers
+    // (`Documentation/arch/riscv/vector.rst`), which are among those that C functions change.
     unsafe {
-        asm!("ecall", in("a7") number, inlateout("a0") one => result, in("a1") two, in("a2") three, options(nostack));
+        asm!(
+            "ecall",
+            in("a7") number, inlateout("a0") one => result, in("a1") two, in("a2") three,
+            clobber_abi("C"), options(nostack),
+        );
     }
     result
 }

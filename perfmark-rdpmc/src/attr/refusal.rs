@@ -31,6 +31,13 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
     if all(MODES) || all(MACHINES) {
         return Some("every mode is excluded, so it would always be 0; count at least one mode".into());
     }
+    if all(FLAG_EXCLUDE_HOST) && is_software_event(encoding) {
+        return Some(
+            "linux ignores the exclusion of the host for its own events, so it would count the host; leave it out \
+             (:G after the name, Attr::exclude_host)"
+                .into(),
+        );
+    }
     if all(FLAG_EXCLUDE_USER | FLAG_EXCLUDE_KERNEL)
         && let Some(what) = why_no_hypervisor_mode(encoding, machine)
     {
@@ -39,11 +46,7 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
              (:u or :k after the name)"
         ));
     }
-    if requested.flags & FLAG_EXCLUDE_USER != 0
-        && encoding.kind == TYPE_SOFTWARE
-        && matches!(encoding.config, COUNT_SW_TASK_CLOCK | COUNT_SW_CPU_CLOCK)
-        && !requested.samples
-    {
+    if requested.flags & FLAG_EXCLUDE_USER != 0 && is_clock(encoding) && !requested.samples {
         return Some(
             "linux excludes no mode from the counts of its clocks: it would count the thread's total time, user mode \
              included"
@@ -92,15 +95,21 @@ pub(super) fn reason(requested: &Requested, encoding: &Encoding, machine: &Machi
     None
 }
 
+fn is_clock(encoding: &Encoding) -> bool {
+    encoding.kind == TYPE_SOFTWARE && matches!(encoding.config, COUNT_SW_TASK_CLOCK | COUNT_SW_CPU_CLOCK)
+}
+
+/// Whether it excludes user mode and kernel mode only (`perf_exclude_event` in kernel/events/core.c), or no mode.
+fn is_software_event(encoding: &Encoding) -> bool {
+    matches!(encoding.kind, TYPE_SOFTWARE | TYPE_TRACEPOINT | TYPE_BREAKPOINT)
+        || encoding.text.is_some()
+        || matches!(encoding.pmu.as_deref(), Some("kprobe" | "uprobe"))
+}
+
 /// Why the event never happens outside user mode and kernel mode, if that is so.
 fn why_no_hypervisor_mode(encoding: &Encoding, machine: &Machine) -> Option<&'static str> {
-    // `perf_exclude_event` in kernel/events/core.c; clocks do not call it.
-    let is_software_event = match encoding.kind {
-        TYPE_SOFTWARE => !matches!(encoding.config, COUNT_SW_CPU_CLOCK | COUNT_SW_TASK_CLOCK),
-        TYPE_TRACEPOINT | TYPE_BREAKPOINT => true,
-        _ => encoding.text.is_some() || matches!(encoding.pmu.as_deref(), Some("kprobe" | "uprobe")),
-    };
-    if is_software_event {
+    // Clocks do not call `perf_exclude_event`.
+    if is_software_event(encoding) && !is_clock(encoding) {
         return Some("the kernel's own events are always counted in one of the two");
     }
     if encoding.counted_by == CountedBy::Kernel {

@@ -170,6 +170,16 @@ fn events_that_would_count_nothing_are_refused_with_the_reason() {
 }
 
 #[test]
+fn the_kernels_own_events_cannot_exclude_the_host() {
+    for event in ["page-faults", "task-clock:u", "2:316:uk", "mem:0x1000/8:w", "uprobe/path=/bin/true,offset=1/", "1:2"]
+    {
+        let why = refusal(&attr(event).exclude_host(true), "alder-lake");
+        assert!(why.contains("it would count the host"), "{why}");
+        assert!(attr(event).exclude_guest(true).encode(&Machine::fixture("alder-lake")).is_ok(), "{event}");
+    }
+}
+
+#[test]
 fn events_without_a_hypervisor_mode_are_refused_if_no_other_mode_is_requested() {
     for text in ["page-faults:h", "alignment-faults:h", "1:2:h", "software/config=2/h", "mem:0x1000/8:w:h"] {
         let message = refusal(&attr(text), "alder-lake");

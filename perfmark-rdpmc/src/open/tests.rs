@@ -216,6 +216,15 @@ fn each_documented_errno_has_its_cause() {
 }
 
 #[test]
+fn without_sysfs_it_is_unknown_whether_there_is_a_pmu() {
+    let of = |machine| message(&attr("cycles"), &machine, libc::ENOENT, Ok(()));
+    let unknown = of(Machine::at("/nonexistent"));
+    assert!(unknown.contains("or there is no PMU: sysfs cannot be read to find out"), "{unknown}");
+    let others = files("no-pmu", "2\n", false, FIRST_NAMESPACE);
+    assert!(of(Machine::at(&others.0)).contains("this machine has no PMU"));
+}
+
+#[test]
 fn tracepoints_without_permission_name_the_level() {
     for (level, needs) in [("2\n", "counting kernel mode requires CAP_PERFMON, or level 1"), ("1\n", "level -1")] {
         let files = files(&format!("tracepoint-{}", level.trim()), level, false, FIRST_NAMESPACE);

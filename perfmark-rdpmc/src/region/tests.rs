@@ -194,6 +194,23 @@ fn a_full_reading_with_stale_times_scales_nothing() {
 }
 
 #[test]
+fn a_region_that_leaves_events_out_is_exact_or_unmeasured() {
+    let setup = Setup::new();
+    let mut region = Region::default();
+    setup.off_for(1_000, 400);
+    for (enabled, running, delta) in [(200, 200, Delta::Exact(6)), (200, 100, Delta::Unmeasured)] {
+        setup.begin(&mut region);
+        region.leave_out(4);
+        setup.count(0, 10);
+        setup.off_for(enabled, running);
+        assert_eq!(setup.end(&region), delta);
+    }
+    region = Region::default();
+    region.leave_out(4);
+    assert_eq!(setup.end(&region), Delta::Unmeasured);
+}
+
+#[test]
 fn a_region_never_on_the_pmu_is_unmeasured() {
     let setup = Setup::new();
     setup.off_for(1_000, 400);

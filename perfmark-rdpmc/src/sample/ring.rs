@@ -68,7 +68,8 @@ impl Sampler {
     /// # Errors
     ///
     /// If the kernel refuses. The error has the errno, the likely cause on this machine, and the remedy. If locked
-    /// memory is spent, it has the number of rings that fit.
+    /// memory is spent, it has the number of rings that fit; if the [group](Self::group) has more events than the PMU
+    /// has counters, it has the number of events that fit.
     pub fn open(&self) -> Result<Ring, Error> {
         self.open_with(if self.pages > 1 { "use fewer pages" } else { "open fewer rings" })
     }
@@ -143,11 +144,12 @@ impl Events {
             return Err(Error::refused(sampler.name(), "no PMU of this machine counts it"));
         };
         let mut open_event = |raw: &PerfEventAttr, target: &Target| sys::open(raw, target, Some(&first.fd));
-        let mut open_member = |attr: &Attr| {
-            let attr = attr.clone().user_reads(false);
-            open::open_member(&attr, &sampler.target, &machine, first.encoding.core_pmu(), &mut open_event)
+        let mut open_member = |n: usize| {
+            let (attr, target) = (events[n].clone().user_reads(false), &sampler.target);
+            open::open_member(&attr, target, &machine, first.encoding.core_pmu(), &mut open_event)
+                .map_err(|error| group::too_big(&attr, target, &events[..n], error))
         };
-        let members: Vec<Opened> = sampler.members.iter().map(&mut open_member).collect::<Result<_, _>>()?;
+        let members: Vec<Opened> = (1..events.len()).map(&mut open_member).collect::<Result<_, _>>()?;
         let sources = |opened: Vec<Opened>| opened.into_iter().map(|opened| Source::new(opened.fd)).collect();
         Ok(Self { members: sources(members), sources: sources(opened), layout })
     }

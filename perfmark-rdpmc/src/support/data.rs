@@ -32,7 +32,7 @@ pub struct Support {
     pub max_sample_rate: Option<i64>,
     /// `kernel.perf_event_max_stack`: the most entries of a sample's call chain.
     pub max_stack: Option<i64>,
-    /// Why the list of PMUs could not be read, if it could not.
+    /// Why the list of PMUs could not be read, if it could not; for example, because sysfs is not mounted.
     pub pmus_unreadable: Option<String>,
     /// The PMUs of the cores: one, or one for each kind of core, or none.
     pub core_pmus: Vec<CorePmu>,
@@ -65,7 +65,11 @@ impl Support {
             perf_user_access: machine.perf_user_access(),
             max_sample_rate: machine.number("proc/sys/kernel/perf_event_max_sample_rate"),
             max_stack: machine.number("proc/sys/kernel/perf_event_max_stack"),
-            pmus_unreadable: machine.names(DEVICES).err().map(|file| file.explain("PMUs").reason().to_owned()),
+            pmus_unreadable: match machine.names(DEVICES) {
+                Err(file) => Some(file.explain("PMUs").reason().to_owned()),
+                // A kernel that has perf events lists its own ones.
+                Ok(all) => all.is_empty().then(|| format!("/{DEVICES} is missing or empty")),
+            },
             core_pmus: core.into_iter().map(|name| CorePmu::of(machine, name)).collect(),
             other_pmus,
             nmi_watchdog: machine.number("proc/sys/kernel/nmi_watchdog").map(|on| on != 0),

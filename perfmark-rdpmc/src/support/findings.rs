@@ -268,7 +268,7 @@ impl Support {
 
     fn core_pmu_findings(&self) -> Vec<Finding> {
         if let Some(why) = &self.pmus_unreadable {
-            return vec![bad("PMU", format!("unknown: {why}"), "allow this process to read sysfs")];
+            return vec![bad("PMU", format!("unknown: {why}"), "mount /sys, and allow this process to read it")];
         }
         if self.core_pmus.is_empty() {
             let remedy = if self.virtual_machine.is_some() {

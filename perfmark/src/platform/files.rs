@@ -188,21 +188,20 @@ pub(crate) fn in_this_process(path: &Path, is_child: bool) -> PathBuf {
         }
         return name.into();
     }
-    if !is_child {
-        return path.to_owned();
-    }
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", number_or_unknown()));
-    name.into()
+    if is_child { with_suffix(path, &format!(".{}", number_or_unknown())) } else { path.to_owned() }
 }
 
 /// The file of one of several copies of perfmark in a process. The first has the plain name.
 pub(crate) fn of_copy(path: PathBuf, before: usize) -> PathBuf {
-    if before == 0 {
-        return path;
+    if before == 0 { path } else { with_suffix(&path, &format!(".copy-{}", before + 1)) }
+}
+
+/// What is written to and not replaced, such as a device or a pipe, keeps its name.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    if !matches!(replaced_file(path), Ok(None)) {
+        name.push(suffix);
     }
-    let mut name = path.into_os_string();
-    name.push(format!(".copy-{}", before + 1));
     name.into()
 }
 
@@ -340,5 +339,8 @@ mod tests {
             [0, 1, 2].map(|before| of_copy("/a".into(), before)),
             ["/a", "/a.copy-2", "/a.copy-3"].map(PathBuf::from)
         );
+        // Nothing beside a device can be created.
+        #[cfg(unix)]
+        assert_eq!(of_copy(in_this_process(Path::new("/dev/null"), true), 1), Path::new("/dev/null"));
     }
 }

@@ -60,6 +60,14 @@ pub(crate) fn monotonic_ns() -> Option<u64> {
     None
 }
 
+/// How long the machine slept since it started, in nanoseconds, by the difference of two clocks. 0 if it is unknown.
+pub(crate) fn asleep_ns() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return nanoseconds(libc::CLOCK_BOOTTIME).zip(monotonic_ns()).map_or(0, |(all, awake)| all.saturating_sub(awake));
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    0
+}
+
 /// The size of the kernel's pages.
 #[cfg(feature = "sampling")]
 pub(crate) fn page_bytes() -> u64 {

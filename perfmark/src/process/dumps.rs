@@ -16,9 +16,11 @@ use crate::platform::alarm::Alarm;
 use crate::platform::files::{check_file, in_this_process, of_copy, remove_left_drafts};
 use crate::platform::signals::background;
 #[cfg(feature = "signal")]
-use crate::platform::signals::{Listener, leave_to_dumps, set_blocked};
+use crate::platform::signals::{Listener, leave_to_dumps, outlive, set_blocked};
 use crate::platform::terminal::say;
 use crate::recording::collect;
+#[cfg(feature = "signal")]
+use crate::recording::recorder;
 #[cfg(feature = "sampling")]
 use crate::recording::sample::Sampling;
 use crate::recording::start::{self, Process, is_forked_child, this_process};
@@ -265,6 +267,7 @@ pub(crate) fn prepare_from_environment() {
         return;
     }
     let Output::File(file) = output else {
+        outlive_signal();
         replace(FromEnvironment::WithoutFile);
         return;
     };
@@ -277,7 +280,18 @@ pub(crate) fn prepare_from_environment() {
     }
     match dumps.prepare() {
         Ok(dumping) => _ = replace(FromEnvironment::Prepared(dumps, dumping)),
-        Err(why) => say(&format!("{VARIABLES}: {why}; writing no dumps")),
+        Err(why) => {
+            outlive_signal();
+            say(&format!("{VARIABLES}: {why}; writing no dumps"));
+        }
+    }
+}
+
+/// Lets the environment's signal for dumps do nothing where none are written.
+pub(crate) fn outlive_signal() {
+    #[cfg(feature = "signal")]
+    if let Some(signal) = output_settings().dumps.signal {
+        recorder::own_work(|| outlive(signal));
     }
 }
 

@@ -36,12 +36,14 @@ static BEFORE_MAIN: extern "C" fn() = {
         // It may call a marked allocator; that is not a call of the program.
         recorder::own_work(|| {
             start::start();
-            for wrong in output_settings::read_environment() {
-                say(&wrong);
-            }
+            output_settings::read_environment();
         });
         // Loom's locks do not work outside of its models.
-        if recording::is_off() || cfg!(all(test, perfmark_loom)) {
+        if cfg!(all(test, perfmark_loom)) {
+            return;
+        }
+        if recording::is_off() {
+            dumps::outlive_signal();
             return;
         }
         copies::begin();
@@ -67,8 +69,9 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
-/// Starts the threads that the environment's settings require.
+/// Starts the threads that the environment's settings require, and reports wrong settings.
 fn start_threads() -> Vec<String> {
+    output_settings::say_wrong();
     let started = [
         dumps::start_from_environment(),
         #[cfg(feature = "sampling")]
@@ -111,6 +114,8 @@ pub(crate) fn finish() {
 
 /// From now on no call is recorded, and no thread is set up or taken down with system calls.
 fn turn_off() {
+    // Afterwards, nothing can be noted.
+    recorder::note_samples();
     recording::turn_off();
     linked::collected().chain(mark::called()).for_each(Mark::switch_off);
     registry::wait_for_setups();
@@ -182,6 +187,7 @@ fn write_report() {
     if is_silent {
         return;
     }
+    output_settings::say_wrong();
     let format = output_settings().format;
     let report = output_settings().report(&snapshot, format);
     let print = |report: Report<'_>, fd| {

@@ -4,11 +4,13 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::platform::files::{check_file, in_this_process};
 use crate::platform::signals;
-use crate::platform::terminal::remember_named;
+use crate::platform::terminal::{remember_named, say};
 use crate::report::{Format, Report};
 use crate::settings::Filter;
 use crate::settings::environment::{self, Environment, choice};
@@ -68,18 +70,29 @@ const DEFAULT: OutputSettings = OutputSettings {
 };
 
 static SETTINGS: OnceLock<OutputSettings> = OnceLock::new();
+/// The environment's errors, a sentence each.
+static WRONG: OnceLock<Vec<String>> = OnceLock::new();
 
 /// The settings in force: those of the environment at the start, and the defaults before it was read.
 pub(super) fn output_settings() -> &'static OutputSettings {
     SETTINGS.get().unwrap_or(&DEFAULT)
 }
 
-/// Reads the environment. Returns its errors, a sentence each; the default applies to each wrong setting.
-pub(super) fn read_environment() -> Vec<String> {
+/// Reads the environment. The default applies to each wrong setting.
+pub(super) fn read_environment() {
     let (settings, wrong) = environment::read(OutputSettings::read);
     // Once, as the process starts once.
     _ = SETTINGS.set(OutputSettings { is_in_environment: environment::has_any(), ..settings });
-    wrong
+    _ = WRONG.set(wrong);
+}
+
+/// Prints the environment's errors once. A program without marks, such as one that only starts others, does not come
+/// here: the others may have features that it lacks.
+pub(super) fn say_wrong() {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Relaxed) {
+        WRONG.get().into_iter().flatten().for_each(|wrong| say(wrong));
+    }
 }
 
 impl OutputSettings {

@@ -29,12 +29,13 @@ pub struct Measured<R> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Count {
-    /// The event's name, as perf writes it, or `time`.
+    /// The event's name, as perf writes it, or as perfmark does: `time`.
     pub event: String,
     /// The unit of the count.
     pub unit: Unit,
     /// The count, without the cost of measuring. `None` if other events used the counters all the time, or if the work
-    /// closed the counter's descriptor or stopped it.
+    /// closed the counter's descriptor or stopped it; of `on_cpu`, `off_cpu`, `blocked` and `preempted` also if it
+    /// waited more than 512 times.
     pub count: Option<u64>,
     /// Whether other events used the counter for part of the time: the count is then an estimate.
     pub is_scaled: bool,
@@ -98,7 +99,8 @@ impl<R> Display for Measured<R> {
     }
 }
 
-/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`.
+/// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`, `on_cpu`,
+/// `off_cpu`, `blocked`, `preempted`.
 ///
 /// ```
 /// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {
@@ -189,7 +191,7 @@ impl Meter {
             let remedy = if is_remedy { "; `perfmark run --emulate` counts it without a PMU" } else { "" };
             MeasureError(format!("{why}{remedy}"))
         })?;
-        counter.notice_stops(start::clock().nanoseconds_per_tick());
+        counter.notice_stops(start::clock_since_sleep().nanoseconds_per_tick());
         let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.

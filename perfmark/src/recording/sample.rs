@@ -263,7 +263,8 @@ fn end() {
 
 impl Drop for SamplingGuard {
     fn drop(&mut self) {
-        if self.process.is_this() {
+        // If recording has ended, sampling has, too, and no system call is allowed.
+        if !is_off() && self.process.is_this() {
             stop();
         }
     }

@@ -90,6 +90,22 @@ pub(crate) fn ticks() -> u64 {
     clock().elapsed_ticks()
 }
 
+/// [`usage::asleep_ns`] at the program's start.
+static ASLEEP_BEFORE: OnceLock<u64> = OnceLock::new();
+
+/// The clock, or if the machine slept since the program's start, a new one: the tick counter may have run on meanwhile,
+/// or begun anew, and the clock did not.
+pub(crate) fn clock_since_sleep() -> Clock {
+    if has_slept() { Clock::start() } else { *clock() }
+}
+
+/// Whether the machine slept since the program's start.
+fn has_slept() -> bool {
+    /// More than a thread may wait between reading two clocks.
+    const ASLEEP_NS: u64 = 1_000_000_000;
+    ASLEEP_BEFORE.get().is_some_and(|before| usage::asleep_ns().saturating_sub(*before) > ASLEEP_NS)
+}
+
 /// Nanoseconds per tick. The first result is kept, so that all snapshots agree.
 pub(crate) fn nanoseconds_per_tick() -> f64 {
     /// The value's bits; 0 before the first use.
@@ -98,7 +114,7 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     if found > 0.0 {
         return found;
     }
-    let now = clock().nanoseconds_per_tick();
+    let now = clock_since_sleep().nanoseconds_per_tick();
     match FOUND.compare_exchange(0, now.to_bits(), Relaxed, Relaxed) {
         Ok(_) => now,
         Err(before) => f64::from_bits(before),
@@ -114,8 +130,11 @@ pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> Option<u64> {
     if off_ns == 0 {
         return Some(ticks);
     }
-    let off = clock().ticks_in(off_ns);
-    let allowed = off / 1_000 + clock().ticks_in(SWITCH_NS);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
+    let since_sleep = |nanoseconds: u64| (nanoseconds as f64 / nanoseconds_per_tick()) as u64;
+    let ticks_in = |nanoseconds| if has_slept() { since_sleep(nanoseconds) } else { clock().ticks_in(nanoseconds) };
+    let off = ticks_in(off_ns);
+    let allowed = off / 1_000 + ticks_in(SWITCH_NS);
     (off <= ticks.saturating_add(allowed)).then(|| ticks.saturating_sub(off))
 }
 
@@ -158,6 +177,9 @@ pub(crate) fn start() {
         }
         for wrong in wrong {
             say(&wrong);
+        }
+        if !is_off() {
+            _ = ASLEEP_BEFORE.set(usage::asleep_ns());
         }
         // No mark was called yet.
         if !is_off()

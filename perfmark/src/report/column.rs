@@ -35,8 +35,8 @@ impl<'a> RowValues<'a> {
             unfinished: (0, 0),
             unit: values.map_or(Unit::Count, |values| shares.unit(&values.event)),
             denominator: values.map(|values| shares.denominator(&values.event)).unwrap_or_default(),
-            is_estimate: values.is_some_and(|values| values.extrapolated),
-            is_self_estimate: values.is_some_and(|values| values.extrapolated || values.estimated > 0),
+            is_estimate: values.is_some_and(share::is_estimate),
+            is_self_estimate: values.is_some_and(|values| share::is_estimate(values) || values.estimated > 0),
             is_impossible: values.is_some_and(|values| shares.is_impossible(values)),
         }
     }
@@ -56,18 +56,9 @@ impl<'a> RowValues<'a> {
         Self { calls, ..self }
     }
 
-    fn of(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
-        self.values.and_then(field).map_or_else(missing, |value| integer(value, self.unit))
-    }
-
-    /// As [`of`](Self::of), for the cost of one call: flagged if it is no larger than the probe's noise.
     fn call(&self, field: fn(&Values) -> Option<u64>) -> Quantity {
-        let value = self.values.and_then(field);
-        self.of(field).flagged(NEAR, value.is_some_and(|value| self.is_noise(value as f64)))
-    }
-
-    fn is_noise(&self, value: f64) -> bool {
-        self.values.is_some_and(|values| values.overhead.noise > 0 && value.abs() <= values.overhead.noise as f64)
+        let value = self.values.and_then(|values| Some((values, field(values)?)));
+        value.map_or_else(missing, |(values, value)| of_call(values, value as f64, integer(value, self.unit)))
     }
 
     /// A sum over calls: flagged if it is an estimate, or no larger than the noise of that many calls.
@@ -127,15 +118,13 @@ impl<'a> RowValues<'a> {
     }
 
     fn mean(&self) -> Quantity {
-        let mean = self.values.and_then(|values| values.mean);
-        mean.map_or_else(missing, |mean| real(mean, self.unit).flagged(NEAR, self.is_noise(mean)))
+        self.values.map_or_else(missing, |values| mean(values, self.unit))
     }
 
-    /// Instructions per call.
+    /// Instructions per call. The legend names unmeasured calls of the row's event only.
     fn instructions(&self) -> Quantity {
-        let instructions = self.mark.values.iter().find(|values| values.event == ratio::INSTRUCTIONS);
-        let mean = instructions.filter(|values| values.measured > 0).and_then(|values| values.mean);
-        mean.map_or_else(missing, |mean| real(mean, Unit::Count))
+        let instructions = ratio::of_almost_all(self.mark, ratio::INSTRUCTIONS);
+        instructions.map_or_else(missing, |values| mean(values, Unit::Count))
     }
 
     fn instructions_per_cycle(&self) -> Quantity {
@@ -148,6 +137,16 @@ impl<'a> RowValues<'a> {
         let of_time = ratio::off_cpu_of_time(self.mark);
         of_time.map_or_else(missing, |(of, to)| percent(of, to.unsigned_abs().into()))
     }
+}
+
+/// The cost of one call, flagged if calls were scaled, or if it is no larger than the probe's noise.
+fn of_call(values: &Values, value: f64, shown: Quantity) -> Quantity {
+    let noise = values.overhead.noise;
+    shown.flagged(ESTIMATE, values.scaled > 0).flagged(NEAR, noise > 0 && value.abs() <= noise as f64)
+}
+
+fn mean(values: &Values, unit: Unit) -> Quantity {
+    values.mean.map_or_else(missing, |mean| of_call(values, mean, real(mean, unit)))
 }
 
 #[derive(Clone, Copy)]
@@ -202,4 +201,49 @@ pub(super) fn of_marks(rows: &[RowValues<'_>]) -> Vec<Column> {
     let last = columns.len() - 1;
     columns.splice(last..last, OF_OTHER_EVENTS.into_iter().filter(has_some));
     columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample::{mark, snapshot, values};
+
+    /// The cell of the column, for a mark of 640 calls whose values of instructions are changed.
+    fn cell_of(head: &str, change: fn(&mut Values)) -> String {
+        let mut one = mark("f", 640);
+        one.values = vec![values("time", 640, 64_000), values("instructions", 640, 6_400)];
+        change(&mut one.values[1]);
+        let snapshot = snapshot(&[], &[one]);
+        let shares = Shares::new(&snapshot);
+        let row = RowValues::of_mark(&snapshot.marks[0], Some("time"), &shares);
+        let column = OF_OTHER_EVENTS.iter().find(|column| column.head == head).expect("a column");
+        (column.cell)(&row).to_string()
+    }
+
+    #[test]
+    fn instructions_per_call_are_shown_if_almost_all_calls_were_measured() {
+        assert_eq!(cell_of(INSN, |_| ()), "10");
+        assert_eq!(cell_of(INSN, |values| values.unmeasured = 10), "10");
+        assert_eq!(cell_of(INSN, |values| values.unmeasured = 11), "–");
+    }
+
+    #[test]
+    fn values_of_scaled_calls_are_flagged() {
+        let mut one = mark("f", 640);
+        one.values = vec![Values { scaled: 1, ..values("cycles", 640, 64_000) }];
+        let snapshot = snapshot(&[], &[one]);
+        let shares = Shares::new(&snapshot);
+        let row = RowValues::of_mark(&snapshot.marks[0], Some("cycles"), &shares);
+        for column in COLUMNS.iter().filter(|column| ![CALLS, SPREAD].contains(&column.head)) {
+            assert!((column.cell)(&row).number.starts_with(ESTIMATE), "{}", column.head);
+        }
+        assert!(shares.own_part(Some("cycles"), &[0]).number.starts_with(ESTIMATE));
+        assert_eq!(cell_of(INSN, |values| values.scaled = 1), "≈10");
+    }
+
+    #[test]
+    fn instructions_within_the_noise_are_flagged() {
+        assert_eq!(cell_of(INSN, |values| values.overhead.noise = 9), "10");
+        assert_eq!(cell_of(INSN, |values| values.overhead.noise = 10), "~10");
+    }
 }

@@ -20,7 +20,7 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
     if mark.skipped > 0 && mark.budget.is_some() {
         parts.push(format!("{} skipped (budget)", counted(mark.skipped, "call")));
     } else if mark.skipped > 0 && mark.every == 1 {
-        parts.push(format!("{} skipped (filter)", counted(mark.skipped, "call")));
+        parts.push(format!("{} skipped (earlier settings)", counted(mark.skipped, "call")));
     } else if mark.skipped > 0 {
         parts.push(format!("{} skipped (every = {})", counted(mark.skipped, "call"), exact(mark.every.into())));
     }
@@ -107,6 +107,8 @@ mod tests {
         let mut mark = Mark { every: 64, skipped: 63, ..mark("m", 64) };
         mark.values.push(values("cycles", 1, 5));
         assert_eq!(text(&mark).as_deref(), Some("63 calls skipped (every = 64)"));
+        mark.every = 1;
+        assert_eq!(text(&mark).as_deref(), Some("63 calls skipped (earlier settings)"), "a budget or a filter");
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl Legend<'_> {
         let what = format!(
             "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
              error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their \
-             costs differ. Measure all calls, of fewer marks (PERFMARK_FILTER)"
+             costs differ; or calls were scaled. Measure all calls, of fewer marks and events (PERFMARK_FILTER)"
         );
         self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
     }
@@ -167,14 +167,21 @@ impl Legend<'_> {
         let names: Vec<String> = half.iter().map(|(_, label)| self.code(label)).collect();
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
         let names = names.join(", ");
-        let remedy = if half.iter().any(|(mark, _)| mark.polls > 0) {
-            "Turn these marks off by PERFMARK_FILTER='NAME=off': all calls of async functions are measured"
+        // A budget does not change the `every` of a mark or a filter.
+        let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
+        let has_budget = snapshot.marks.iter().any(|mark| mark.budget.is_some());
+        let more = format!("`every = {}` on these marks", every.saturating_mul(64));
+        let off = |why| format!("Turn these marks off by PERFMARK_FILTER='NAME=off': {why}");
+        let remedy = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
+            off("an emulator counts all calls")
+        } else if half.iter().any(|(mark, _)| mark.polls > 0) {
+            off("all calls of async functions are measured")
         } else if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
-            "Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not represent the others"
-        } else if snapshot.marks.iter().any(|mark| mark.budget.is_some()) {
-            "`every = 64` on these marks limits this"
+            off("few measured calls would not represent the others")
+        } else if has_budget || every > 1 {
+            format!("{more} limits this")
         } else {
-            "PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks"
+            format!("PERFMARK_BUDGET=2% limits this, and so does {more}")
         };
         Some(format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}. {remedy}"))
     }
@@ -324,7 +331,9 @@ impl Legend<'_> {
         } else {
             ""
         };
-        Some(format!("{ESTIMATE}: estimated from the measured calls.{largest}{times}"))
+        let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
+        let scaled = if values.any(|values| values.scaled > 0) { " Calls counted in part are scaled." } else { "" };
+        Some(format!("{ESTIMATE}: estimated from the measured calls.{scaled}{largest}{times}"))
     }
 
     /// The probe overhead, as far as it is known.
@@ -676,6 +685,21 @@ mod tests {
         );
         let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, vec![(10, 10, 100_000)]);
         assert!(of_futures.ends_with("PERFMARK_FILTER='NAME=off': all calls of async functions are measured\n"));
+    }
+
+    #[test]
+    fn advice_about_the_cost_of_measuring_has_an_effect() {
+        let advice = |every, read| {
+            let values = Values { buckets: vec![(10, 10, 100_000)], ..sample::values("time", 100_000, 1_000_000) };
+            let busy = Mark { overhead_ns: Some(50), every, values: vec![values], ..mark("busy", 1) };
+            let mut snapshot = snapshot(&[event("instructions", Unit::Count, read)], &[busy]);
+            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));
+            let text = lines(&snapshot, 200, |legend| legend.cost().into_iter());
+            text.split_once("`busy`. ").expect("advice").1.to_owned()
+        };
+        assert_eq!(advice(16, Read::User), "`every = 1024` on these marks limits this\n", "no budget is theirs");
+        let off = "Turn these marks off by PERFMARK_FILTER='NAME=off': an emulator counts all calls\n";
+        assert_eq!(advice(16, Read::Emulated), off);
     }
 
     #[test]

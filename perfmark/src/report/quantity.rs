@@ -24,7 +24,7 @@ impl fmt::Display for Quantity {
 
 /// Flags a number that is no larger than the probe's noise.
 pub(super) const NEAR: char = '~';
-/// Flags a sum that includes estimates for calls that were not measured.
+/// Flags a sum that includes estimates for calls that were not measured, and each value of scaled calls.
 pub(super) const ESTIMATE: char = '≈';
 /// Flags an estimate that cannot be true, or a share of one.
 pub(super) const IMPOSSIBLE: char = '?';

@@ -15,7 +15,7 @@ pub(super) const INSTRUCTIONS: &str = "instructions";
 pub(super) const RATIOS: [Ratio; 5] = [
     Ratio { of_mark: off_cpu_of_time, text: |of, to| format!("{} off-CPU", percent(of, to.unsigned_abs().into())) },
     Ratio {
-        of_mark: |mark| sums(mark, INSTRUCTIONS, "cycles"),
+        of_mark: |mark| ratio(mark, INSTRUCTIONS, "cycles"),
         text: |of, to| format!("{} insn/cycle", hundredths(of, to)),
     },
     Ratio {
@@ -28,18 +28,29 @@ pub(super) const RATIOS: [Ratio; 5] = [
     },
     // Cycles per nanosecond.
     Ratio {
-        of_mark: |mark| sums(mark, "cycles", "on_cpu").or_else(|| sums(mark, "cycles", "time")),
+        of_mark: |mark| ratio(mark, "cycles", "on_cpu").or_else(|| ratio(mark, "cycles", "time")),
         text: |of, to| format!("{} GHz", hundredths(of, to)),
     },
 ];
 
-/// The sums of two events, if their ratio means something: both events were counted over the same calls, and neither
-/// is noise.
+/// The mark's values of an event, if almost all calls were measured: some calls may not represent the others.
+pub(super) fn of_almost_all<'a>(mark: &'a Mark, event: &str) -> Option<&'a Values> {
+    let values = mark.values.iter().find(|values| values.event == event)?;
+    (values.measured > 0 && values.unmeasured <= values.measured / 64).then_some(values)
+}
+
+/// The sums of two events, if neither is noise.
+fn ratio(mark: &Mark, of: &str, to: &str) -> Option<(i64, i64)> {
+    let sums = sums(mark, of, to)?;
+    (!is_noise(of_almost_all(mark, of)?, sums.0.into())).then_some(sums)
+}
+
+/// The sums of a part and all of it, if both were counted over the same calls, and all of it is not noise: the part may
+/// be 0.
 fn sums(mark: &Mark, of: &str, to: &str) -> Option<(i64, i64)> {
-    let find = |event: &str| mark.values.iter().find(|values: &&Values| values.event == event && values.measured > 0);
-    let (of, to) = (find(of)?, find(to)?);
-    // The same number, and almost all calls: otherwise they may be different calls.
-    let are_same = of.measured == to.measured && of.unmeasured.max(to.unmeasured) <= of.measured / 64;
+    let (of, to) = (of_almost_all(mark, of)?, of_almost_all(mark, to)?);
+    // With other numbers of calls, they may be different calls.
+    let are_same = of.measured == to.measured;
     (are_same && of.sum >= 0 && to.sum > 0 && !is_noise(to, to.sum.into())).then_some((of.sum, to.sum))
 }
 
@@ -64,7 +75,7 @@ pub(super) fn share_of_time(marks: &[Mark], of_mark: fn(&Mark) -> Option<(i64, i
 
 /// Instructions per cycle of a mark.
 pub(super) fn instructions_per_cycle(mark: &Mark) -> Option<String> {
-    sums(mark, INSTRUCTIONS, "cycles").map(|(of, to)| hundredths(of, to))
+    ratio(mark, INSTRUCTIONS, "cycles").map(|(of, to)| hundredths(of, to))
 }
 
 /// Whether a sum over calls is no larger than the noise of that many calls.
@@ -93,6 +104,20 @@ mod tests {
         assert_eq!(share(&[("time", 100), ("off_cpu", 25)]), Some((25, 100)));
         assert_eq!(share(&[("on_cpu", 75), ("off_cpu", 25)]), Some((25, 100)));
         assert_eq!(share(&[("on_cpu", 75)]), None);
+    }
+
+    #[test]
+    fn a_ratio_is_not_of_noise_but_a_share_may_be_of_few_misses() {
+        let mut one = Mark { values: vec![sample::values("cycles", 10, 900)], ..sample::mark("f", 10) };
+        for event in ["instructions", "cache-references", "cache-misses"] {
+            one.values.push(sample::values(event, 10, 90));
+        }
+        let shown = |mark: &Mark| RATIOS.each_ref().map(|ratio| (ratio.of_mark)(mark).is_some());
+        assert_eq!(shown(&one), [false, true, false, true, false]);
+        for at in [1, 3] {
+            one.values[at].overhead.noise = 9;
+        }
+        assert_eq!(shown(&one), [false, false, false, true, false]);
     }
 
     #[test]

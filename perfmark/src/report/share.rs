@@ -20,7 +20,7 @@ pub(super) struct Denominator {
     pub(super) sum: u128,
     /// Whether the self of some mark is unknown. `sum` then adds up totals, and nested marks count more than once.
     pub(super) is_of_totals: bool,
-    /// Whether a part of it was not measured.
+    /// Whether a part of it is an estimate.
     pub(super) is_estimate: bool,
     /// The most that all marks together can have measured, if that is known.
     most: Option<i128>,
@@ -246,7 +246,12 @@ pub(super) fn has_cost(values: &Values) -> bool {
 
 /// See [`Shares::is_self_estimate`]. `has_estimates`: whether any value of the event is one.
 fn is_self_estimate(values: &Values, has_estimates: bool) -> bool {
-    values.extrapolated || values.estimated > 0 || has_estimates && unfinished(values).1 != 0
+    is_estimate(values) || values.estimated > 0 || has_estimates && unfinished(values).1 != 0
+}
+
+/// Whether total is an estimate: some calls were not measured, or counted in part.
+pub(super) fn is_estimate(values: &Values) -> bool {
+    values.extrapolated || values.scaled > 0
 }
 
 /// The nearest sum that a row can show.
@@ -287,7 +292,7 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
         Some(own) => own.max(totals.max().unwrap_or(0)),
         None => totals.sum(),
     };
-    let is_estimate = values.iter().any(|values| values.extrapolated);
+    let is_estimate = values.iter().any(|values| is_estimate(values));
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
     let (estimated, exact): (Vec<&Values>, Vec<&Values>) =

@@ -1,6 +1,6 @@
 //! Separate rows for calls that a panic ended, and for calls in flight: their cost is in no distribution.
 
-use super::share::Shares;
+use super::share::{Shares, is_estimate};
 use crate::snapshot::{Mark, Values};
 
 /// The suffix of such a row's label, its number of calls if that is known, and their cost.
@@ -16,7 +16,7 @@ pub(super) fn rows(mark: &Mark, values: &Values, shares: &Shares<'_>) -> impl It
     let row = Values {
         event: values.event.clone(),
         measured: 1,
-        extrapolated: values.extrapolated,
+        extrapolated: is_estimate(values),
         estimated: shares.is_self_estimate(values).into(),
         ..Values::default()
     };

@@ -126,7 +126,7 @@ impl RecordingSettings {
             is_off: is_off.unwrap_or(false),
             events,
             filter: filter.unwrap_or_default(),
-            budget: environment.text("PERFMARK_BUDGET", "measuring without a budget", str::parse),
+            budget: environment.text("PERFMARK_BUDGET", "measuring without this budget", str::parse),
             has_call_graph: environment.parsed("PERFMARK_CALL_GRAPH", |value| choice(value, &graph)).unwrap_or(false),
             #[cfg(feature = "sampling")]
             sampling,
@@ -182,7 +182,7 @@ mod tests {
     fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
         let cases = [
             ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
-            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`; measuring without a budget"),
+            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`; measuring without this budget"),
             ("PERFMARK_BUDGET", "0%", "a budget of 0 % is not possible; it must be above 0 % and at most 100 %; meas"),
             ("PERFMARK_READ", "fast", "expected `auto`, `user`, `syscall` or `emulated`; using `auto`"),
             ("PERFMARK_EVENTS", "cycels", ": unknown event `cycels`; did you mean `cycles`"),

@@ -48,7 +48,8 @@ pub struct Samples {
     /// it, without perfmark's own threads. 0 if it is unknown.
     #[cfg_attr(feature = "serde", serde(default))]
     pub user_ns: u64,
-    /// The bytes of each thread's stack from which callers are known; 0 if only the executed instruction is.
+    /// The bytes of each thread's stack from which callers are known. If it is 0, callers are known by frame pointers,
+    /// or only the executed instruction is known.
     pub stack_bytes: u64,
     /// Whether the first 131,072 samples have [times](SampledStack::times).
     #[cfg_attr(feature = "serde", serde(default))]

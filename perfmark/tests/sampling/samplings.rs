@@ -212,7 +212,8 @@ fn samplings_that_follow_one_another_leave_neither_threads_nor_descriptors() {
 fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
     let _alone = alone();
     let taken = || perfmark::snapshot().samples.iter().map(Samples::taken).sum::<u64>();
-    let is_noted = || perfmark::snapshot().notes.iter().any(|note| note.contains("forked from one that was sampled"));
+    let is_noted =
+        || perfmark::snapshot().notes.iter().any(|note| note.contains("forked from another, and is not sampled"));
     let in_child = || {
         again(100_000);
         let (before, was_noted) = (taken(), is_noted());

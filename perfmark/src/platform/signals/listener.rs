@@ -40,6 +40,14 @@ pub(crate) fn leave_to_dumps(signal: i32) {
     }
 }
 
+/// Lets a signal do nothing where its default action would end the program.
+pub(crate) fn outlive(signal: i32) {
+    if has_action(signal, libc::SIG_DFL) {
+        // SAFETY: the handler does nothing.
+        _ = unsafe { register(signal, || ()) };
+    }
+}
+
 impl Drop for Listener {
     fn drop(&mut self) {
         self.0.drain(..).for_each(|id| _ = unregister(id));

@@ -35,6 +35,8 @@ mod listener {
 
     pub(crate) fn leave_to_dumps(_: i32) {}
 
+    pub(crate) fn outlive(_: i32) {}
+
     pub(crate) fn set_blocked(_: &[i32], _: bool) {}
 
     impl Listener {
@@ -48,4 +50,4 @@ pub(crate) use blocked::BlockedSignals;
 pub(crate) use handled::from_name;
 pub(crate) use interrupt::{before_end, prepare as prepare_before_end};
 #[cfg(feature = "signal")]
-pub(crate) use listener::{Listener, leave_to_dumps, set_blocked};
+pub(crate) use listener::{Listener, leave_to_dumps, outlive, set_blocked};

@@ -636,7 +636,7 @@ pub(crate) struct EventTotals {
     pub(crate) is_had: bool,
     /// Whether calls were nested.
     pub(crate) is_recursive: bool,
-    /// The number of calls while the mark recorded the event. Of these, `skipped` were skipped by `every`; `left_out`
+    /// The number of calls while the mark recorded the event. Of these, `skipped` were skipped; `left_out`
     /// also includes those that a panic ended.
     pub(crate) calls: u64,
     pub(crate) skipped: u64,

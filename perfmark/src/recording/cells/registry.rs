@@ -83,7 +83,7 @@ static REGISTRY: PerProcess<Registry> = PerProcess::new();
 
 /// The number of recorders set up in this process and those that it was forked from. It gives each recorder its own
 /// range of call numbers, so a guard of another thread or of the parent finds no frame. Calibration uses the first
-/// range.
+/// range, and so does one recorder of about a million.
 static RECORDERS: AtomicU64 = AtomicU64::new(1);
 
 /// In a forked child, the marks still hold calls of the parent. The first call of this function in a child removes

@@ -179,7 +179,7 @@ impl Mark {
 
     /// Forgets the calls that are counted here and not in threads' cells.
     pub(crate) fn forget(&self) {
-        for count in [&self.interrupted, &self.unrecorded, &self.cancelled, &self.gone] {
+        for count in [&self.interrupted, &self.unrecorded, &self.cancelled, &self.gone, &self.within_budgets] {
             count.store(0, Relaxed);
         }
     }

@@ -5,7 +5,7 @@
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
 
 use super::definition::{self, CallMode, Mark, Measured};
 use super::entry::SLOTS;
@@ -17,10 +17,10 @@ use crate::settings::EventSpec;
 use crate::settings::filter::{Filter, SetFilterError, Settings};
 use crate::settings::recording::{DEFAULT_EVENTS, ReadMode, is_off, settings};
 use crate::snapshot::names;
-use crate::text::counted;
 
 /// Settings that the filter and the budget give to a mark instead of the mark's own. Each variant has its own slot in
-/// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings.
+/// threads' tables, so each thread treats it as a new mark, and calls in flight finish under their old settings, but
+/// for async calls that are suspended.
 pub(crate) struct Variant {
     mark: &'static Mark,
     pub(crate) slot: u32,
@@ -42,8 +42,8 @@ const MOST: usize = SLOTS / 2;
 static VARIANTS: [AtomicPtr<Variant>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 /// The slots of the variants.
 static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
-/// How often a mark could not be given new settings because no slot was left.
-static REFUSED: AtomicU64 = AtomicU64::new(0);
+/// Whether a mark could not be given new settings because no slot was left.
+static HAS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// The slots of variants, by their marks' addresses and settings.
 struct Known(Map<Key, u32>);
@@ -186,16 +186,24 @@ fn apply_to_called() -> Result<(), SetFilterError> {
     CHANGES.fetch_add(1, SeqCst);
     match definition::called().filter(|&mark| !apply(mark)).count() {
         0 => Ok(()),
-        marks => Err(SetFilterError::new(marks, format!("all {MOST} slots for settings are in use; {NO_NEW_SLOT}"))),
+        marks => Err(SetFilterError::no_slot(marks)),
     }
 }
 
 pub(crate) const NO_MEMORY: &str =
     "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
 const NO_SESSIONS: &str = "another thread was changing the filters of sessions when this process was forked";
-const NO_NEW_SLOT: &str = "settings that a mark had before need no new slot";
 
 impl SetFilterError {
+    /// So many marks have no slot for the settings in force.
+    fn no_slot(marks: usize) -> Self {
+        let why = format!(
+            "all slots for settings are in use (at most {MOST}, fewer in a program with many marks); settings that a \
+             mark had before need no new slot"
+        );
+        Self::new(marks, why)
+    }
+
     /// No mark was given the filter's settings.
     pub(crate) fn of_all(why: &str) -> Self {
         Self::new(definition::called().count(), why.into())
@@ -221,7 +229,7 @@ pub(crate) fn apply(mark: &'static Mark) -> bool {
             set_slot(mark, slot);
         } else {
             is_applied = false;
-            REFUSED.fetch_add(1, Relaxed);
+            HAS_REFUSED.store(true, Relaxed);
             // At its first call the mark has no slot yet, and records under its own settings.
             if mark.slot() == 0 && !mark.is_off() {
                 set_slot(mark, mark.own_slot());
@@ -358,11 +366,10 @@ pub(crate) fn notes() -> Vec<String> {
     let unmatched = filter().into_iter().flat_map(|filter| filter.unmatched(&paths));
     let unmatched =
         unmatched.map(|pattern| format!("the filter's `{pattern}` matches no mark{}", did_you_mean(pattern, &paths)));
-    let refused = REFUSED.load(Relaxed);
-    let why = format!(
-        "{} of a mark's settings failed: all {MOST} slots for settings are in use; the marks record as before; \
-         {NO_NEW_SLOT}",
-        counted(refused, "change")
-    );
-    unmatched.chain((refused > 0).then_some(why)).collect()
+    let is_refused = |&mark: &&'static Mark| {
+        let settings = by_filter(mark);
+        settings.is_on != Some(false) && slot(mark, settings).is_none()
+    };
+    let refused = if HAS_REFUSED.load(Relaxed) { definition::called().filter(is_refused).count() } else { 0 };
+    unmatched.chain((refused > 0).then(|| SetFilterError::no_slot(refused).to_string())).collect()
 }

@@ -277,7 +277,7 @@ impl EventSlots {
             entry.lost.clone()
         });
         counter.count_loss_in(lost);
-        counter.notice_stops(start::clock().nanoseconds_per_tick());
+        counter.notice_stops(start::clock_since_sleep().nanoseconds_per_tick());
         Some(Source::Counter { counter, read_method })
     }
 

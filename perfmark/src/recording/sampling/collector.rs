@@ -22,6 +22,7 @@ use crate::platform::usage::process_usage;
 use crate::recording::mark::mark_settings::NO_MEMORY;
 use crate::recording::start;
 use crate::settings::counter_access;
+use crate::settings::recording::settings;
 use crate::settings::sampling::SampleSettings;
 use crate::text::counted;
 
@@ -93,14 +94,15 @@ pub(super) fn lock() -> Option<MutexGuard<'static, State>> {
 
 /// What snapshots say of samples that are missing, besides the counts in [`Samples`](crate::Samples).
 pub(crate) fn snapshot_notes() -> Vec<String> {
-    let Some(state) = lock() else { return Vec::new() };
-    let forked =
-        "this process was forked from one that was sampled, and is not sampled itself; start a `Sampling` in it";
+    let is_forked = start::is_forked_child() && (WAS_SAMPLED.load(Relaxed) || settings().sampling.is_some());
+    let state = lock();
+    let state = state.as_deref();
+    let is_unsampled = is_forked && state.is_none_or(|state| state.samplings.is_empty());
+    let forked = "this process was forked from another, and is not sampled; start a `Sampling` in it";
     let blind = "threads that call no marks were not sampled, because /proc/self/task does not list them; mount /proc";
-    let is_forked = state.samplings.is_empty() && start::is_forked_child();
-    let notes = [(is_forked, forked), (state.is_blind, blind)];
-    let without_callers =
-        state.samplings.iter().flat_map(|sampling| &sampling.totals).map(|totals| totals.without_callers);
+    let notes = [(is_unsampled, forked), (state.is_some_and(|state| state.is_blind), blind)];
+    let totals = state.into_iter().flat_map(|state| &state.samplings).flat_map(|sampling| &sampling.totals);
+    let without_callers = totals.map(|totals| totals.without_callers);
     let without_callers = match without_callers.sum() {
         0 => None,
         samples => Some(format!(
@@ -114,9 +116,12 @@ pub(crate) fn snapshot_notes() -> Vec<String> {
 /// The most samplings with different settings. A thread that goes on keeps its ring of each one.
 const MOST_SAMPLINGS: usize = 16;
 
-/// The events that can be sampled, and why the others cannot.
+/// The events that can be sampled, and why the others cannot. If no event may be opened, it says nothing.
 pub(crate) fn available(settings: &SampleSettings) -> (SampleSettings, Vec<Error>) {
     let (mut available, mut why) = (settings.clone(), Vec::new());
+    if counter_access::check().is_err() {
+        return (available, why);
+    }
     available.events.retain(|event| try_open(event, settings).map_err(|error| why.push(error)).is_ok());
     (available, why)
 }

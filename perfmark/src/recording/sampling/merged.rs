@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::collector::{self, State};
-use super::threads;
 use super::totals::{Stacks, Totals};
+use super::{rings, threads};
 use crate::settings::sampling::Rate;
 use crate::snapshot::Samples;
 use crate::snapshot::samples::PathKey;
@@ -26,7 +26,7 @@ pub(crate) fn samples(marks: impl Iterator<Item = u32>) -> Vec<Samples> {
                 event: event.to_string(),
                 period,
                 frequency,
-                stack_bytes: sampling.settings.stacks.bytes().into(),
+                stack_bytes: rings::stack_bytes(sampling.settings.stacks).into(),
                 timestamps: sampling.settings.timestamps,
                 threads: totals.threads.clone(),
                 lost: totals.lost,

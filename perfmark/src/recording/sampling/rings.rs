@@ -12,6 +12,11 @@ use crate::platform::usage::page_bytes;
 use crate::recording::random;
 use crate::settings::sampling::{Rate, SampleSettings, SampledEvent, Stacks};
 
+/// The bytes of stack that each sample has: 0 on processors whose stacks are not unwound.
+pub(super) fn stack_bytes(stacks: Stacks) -> u32 {
+    if REGISTERS == 0 { 0 } else { stacks.bytes() }
+}
+
 /// A thread's ring.
 pub(super) struct Events {
     pub(super) ring: Shared<Ring>,
@@ -84,7 +89,7 @@ impl Samplers {
         let events = settings.events.iter().map(with_period).collect::<Result<_, String>>()?;
         let [pages, least_pages] = pages(settings, page_bytes());
         // A header and an address, or a call chain's length, and the stack.
-        let least_bytes = 16 + settings.stacks.bytes() as usize;
+        let least_bytes = 16 + stack_bytes(settings.stacks) as usize;
         let random = Cell::new(random::seed(1));
         let mut samplers = Self { events, pages, least_pages, least_bytes, random };
         samplers.open(None).map_err(|error| error.to_string())?;
@@ -158,8 +163,8 @@ fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) ->
         };
         match settings.stacks {
             Stacks::FramePointers => sampler.content(Content::CALLCHAIN).exclude_callchain_kernel(true),
-            _ if settings.stacks.bytes() == 0 || REGISTERS == 0 => sampler,
-            _ => sampler.user_registers(REGISTERS).user_stack(settings.stacks.bytes()),
+            _ if stack_bytes(settings.stacks) == 0 => sampler,
+            _ => sampler.user_registers(REGISTERS).user_stack(stack_bytes(settings.stacks)),
         }
     };
     if let Some(event) = &event.event {
@@ -173,7 +178,7 @@ fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) ->
 
 /// The pages of a ring, and the fewest that it may have, if pages have that many bytes.
 fn pages(settings: &SampleSettings, page: u64) -> [usize; 2] {
-    let room_for = |samples: u64| samples.saturating_mul(u64::from(settings.stacks.bytes()) + HEADER);
+    let room_for = |samples: u64| samples.saturating_mul(u64::from(stack_bytes(settings.stacks)) + HEADER);
     let bytes = settings.events.iter().map(|event| match event.rate {
         Rate::Frequency(rate) => room_for(rate / READ).clamp(LEAST, MOST),
         Rate::Period(_) => USUAL,

@@ -63,6 +63,9 @@ function parse(text) {
 }
 
 const snapshot = parse(textOf(`snapshot-${chosenRun}`));
+for (const mark of snapshot.marks) {
+  for (const values of Object.values(mark.values)) values.isEstimate = values.extrapolated || values.scaled > 0;
+}
 words.impossible.forEach((events, index) => {
   for (const event of events) snapshot.marks[index].values[event].isImpossible = true;
 });
@@ -105,17 +108,17 @@ function costOf(mark, event) {
 }
 
 const estimatedEvents = new Set(
-  snapshot.marks.flatMap((mark) => Object.keys(mark.values).filter((event) => costOf(mark, event)?.extrapolated)));
+  snapshot.marks.flatMap((mark) => Object.keys(mark.values).filter((event) => costOf(mark, event)?.isEstimate)));
 
 /** Whether self is an estimate, by the rule of share.rs. */
 const isSelfEstimate = (values, event) =>
-  values.extrapolated || values.estimated > 0 || (estimatedEvents.has(event) && unfinishedSum(values, "self") !== 0n);
+  values.isEstimate || values.estimated > 0 || (estimatedEvents.has(event) && unfinishedSum(values, "self") !== 0n);
 
 /** Calls that did not return, by the rule of unfinished.rs: the name of their row, and their values. */
 function unfinishedOf(mark, event) {
   const values = allValuesOf(mark, event);
   if (!values) return [];
-  const flags = { extrapolated: values.extrapolated, estimated: isSelfEstimate(values, event), isImpossible: values.isImpossible };
+  const flags = { isEstimate: values.isEstimate, estimated: isSelfEstimate(values, event), isImpossible: values.isImpossible };
   const row = (what, total, self) => (total || self ? [{ what, values: { ...NOTHING, ...flags, total, self } }] : []);
   return [
     ...row("unwound", values.unwound_total, values.unwound_self),
@@ -125,7 +128,7 @@ function unfinishedOf(mark, event) {
 
 /** The values of calls that are in no distribution. */
 const NOTHING = {
-  measured: 1, weight: 0, extrapolated: false, estimated: 0, overhead: { noise: 0 }, buckets: [],
+  measured: 1, weight: 0, isEstimate: false, estimated: 0, overhead: { noise: 0 }, buckets: [],
   min: null, p50: null, p90: null, p99: null, p999: null, max: null, mean: null,
 };
 
@@ -155,19 +158,19 @@ function flagged(quantity, flag, isSo) {
 }
 const isNoise = (values, value) => value !== null && values.overhead.noise > 0 && sizeOf(value) <= values.overhead.noise;
 
-/** One call's cost, flagged if it is no larger than the probe's noise. */
+/** One call's cost, flagged if calls were scaled, or if it is no larger than the probe's noise. */
 function ofCall(values, key, unit) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
   const quantity = key === "mean" ? real(value, unit) : integer(value, unit);
-  return flagged(quantity, NEAR, isNoise(values, value));
+  return flagged(flagged(quantity, ESTIMATE, values.scaled > 0), NEAR, isNoise(values, value));
 }
 
 /** Total or self, as `show` writes it, flagged if it is an estimate, or no larger than the noise of that many calls. */
 function ofSum(values, key, show) {
   const value = values?.[key] ?? null;
   if (value === null) return MISSING;
-  const isEstimate = values.extrapolated || (key === "self" && values.estimated > 0);
+  const isEstimate = values.isEstimate || (key === "self" && values.estimated > 0);
   const noise = BigInt(values.overhead.noise) * BigInt(values.weight);
   const isNear = noise > 0n && sizeOf(BigInt(value)) <= noise;
   return flagged(flagged(show(value), NEAR, isNear && !isEstimate), values.isImpossible ? IMPOSSIBLE : ESTIMATE, isEstimate);

@@ -90,7 +90,8 @@ function neighbours(mark, event) {
   const add = (map, key, node) => {
     const values = valuesOfNode(node, event);
     const known = map.get(key) ?? { calls: 0n, sum: 0n };
-    map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
+    const { isEstimate } = allValuesOf(marks[node.mark], event) ?? {};
+    map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0), isEstimate });
   };
   for (const node of snapshot.call_graph) {
     const above = node.parent === null ? null : snapshot.call_graph[node.parent];
@@ -107,11 +108,11 @@ function neighbourTable(title, map, event) {
   const table = make("table", { class: "neighbours" }, make("thead", {}, make("tr", {},
     make("th", { scope: "col" }, title), make("th", { scope: "col" }, "calls"), make("th", { scope: "col" }, event ?? ""))));
   const body = table.appendChild(make("tbody"));
-  for (const [index, { calls, sum }] of sorted.slice(0, MOST)) {
+  for (const [index, { calls, sum, isEstimate }] of sorted.slice(0, MOST)) {
     const other = index === null ? undefined : marks[index];
     const name = other ? markButton(other, { onclick: () => showMark(other) }) : make("span", { class: "quiet" }, "no mark");
     body.append(make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(integer(sum, unit)))));
+      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(flagged(integer(sum, unit), ESTIMATE, isEstimate)))));
   }
   if (sorted.length > MOST) body.append(make("tr", {}, make("td", { class: "quiet", colspan: 3 }, `and ${exact(sorted.length - MOST)} more`)));
   return table;

@@ -7,7 +7,9 @@ const FEWEST = 5;
 const sampled = snapshot.samples.map((samples, index) => {
   const code = [];
   const taken = samples.paths.reduce((sum, path) => sum + Number(path.samples), Number(samples.unattributed));
-  return { ...samples, ...words.samples[index], index, taken, code };
+  // By the rule of hot_lines.rs.
+  const whole = samples.removed > 0 ? "the samples shown" : "all samples";
+  return { ...samples, ...words.samples[index], index, taken, whole, code };
 });
 
 /** A decimal number as Rust writes it: ties become even. */

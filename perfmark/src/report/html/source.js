@@ -193,7 +193,7 @@ function drawSamples() {
   byId("samples").replaceChildren(
     make("div", { class: "title" }, make("h2", { id: "samples-title" }, "Samples"), make("small", {}, `${countOfSamples(samples.taken)} of ${samples.rate}`),
       make("span", { class: "space" }), ...samplingSelect("page")),
-    ...(samples.taken > 0 ? [make("p", { class: "outside" }, "Outside marks: ", share(outside), " of all samples.", ...ofOff, next)] : []),
+    ...(samples.taken > 0 ? [make("p", { class: "outside" }, "Outside marks: ", share(outside), ` of ${samples.whole}.`, ...ofOff, next)] : []),
     ...(rows.length ? [functionTable(rows, samples.taken, samples)] : []),
     ...(samples.taken > 0 && !samples.frames.length ? [make("p", { class: "quiet" }, nameLater())] : []));
 }

@@ -17,7 +17,8 @@ const newRoot = (label) => ({ index: -1, label, width: 0, own: 0, depth: -1, abo
 function treeOfCalls(event) {
   const nodes = graph.map((node, index) => {
     const values = valuesOfNode(node, event);
-    return { ...ofMark(marks[node.mark]), node, index, values, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
+    const all = marks[node.mark] && allValuesOf(marks[node.mark], event);
+    return { ...ofMark(marks[node.mark]), node, index, values, all, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
   const root = { ...newRoot("all marks"), inside: 0 };
   for (const node of nodes) {
@@ -30,31 +31,36 @@ function treeOfCalls(event) {
     node.above.inside += node.width;
   }
   root.width = root.inside;
-  return finished(root, nodes, (node) => textOfCalls(node, root, event), (node) => shareOfCalls(node.width, root));
+  return finished(root, nodes, (node) => textOfCalls(node, root, event), (node) => shareOfCalls(node.width, root, node.all?.isEstimate));
 }
 
-const shareOfCalls = (part, root) => shown(percent(BigInt(Math.round(part)), BigInt(Math.round(root.width))));
+const shareOfCalls = (part, root, isEstimate) => shown(flagged(percent(BigInt(Math.round(part)), BigInt(Math.round(root.width))), ESTIMATE, isEstimate));
 
 /** The tooltip of a frame of the call graph. */
 function textOfCalls(node, root, event) {
   const unit = unitOf(event);
-  const share = (part) => shareOfCalls(part, root);
   if (node === root) return `all: ${shown(real(node.width, unit))} of ${event} in outermost marks`;
+  const sum = (name, value, part, isEstimate) =>
+    `${name}: ${shown(flagged(integer(value, unit), ESTIMATE, isEstimate))} (${shareOfCalls(part, root, isEstimate)} of all)`;
   const lines = [node.mark?.path || node.label];
-  if (node.values) {
-    lines.push(`${event}: ${shown(integer(node.values.sum, unit))} (${share(node.width)} of all)`);
-    if (node.values.self !== null) lines.push(`self: ${shown(integer(node.values.self, unit))} (${share(node.own)} of all)`);
+  const { values, all } = node;
+  if (values) {
+    lines.push(sum(event, values.sum, node.width, all?.isEstimate));
+    if (values.self !== null) lines.push(sum("self", values.self, node.own, all?.isEstimate || all?.estimated > 0));
   } else {
     lines.push(`${event}: not measured`);
   }
   lines.push(`${exact(node.node.calls)} call${BigInt(node.node.calls) === 1n ? "" : "s"}${node.above.mark ? ` under ${node.above.label}` : ""}`);
-  if (node.values && node.values.measured > 0) lines.push(`per call: ${shown(real(Number(node.values.sum) / Number(node.values.measured), unit))}`);
+  // If some calls were skipped, it is unknown how many calls the sum stands for.
+  if (values?.measured > 0 && all?.measured === all?.weight) {
+    lines.push(`per call: ${shown(flagged(real(Number(values.sum) / Number(values.measured), unit), ESTIMATE, all?.scaled > 0))}`);
+  }
   return lines.join("\n");
 }
 
 /** Samples by paths of marks, and below these by functions. */
 function treeOfSamples(samples) {
-  const root = newRoot("all samples");
+  const root = newRoot(samples.whole);
   const nodes = [];
   const under = new Map([[root, new Map()]]);
   const add = (above, fields) => {
@@ -110,8 +116,8 @@ function treeOfSamples(samples) {
 
 /** The tooltip of a frame of samples. */
 function textOfSamples(node, root, samples) {
-  const share = (part) => `${countOfSamples(part)}, ${shareOfSamples(part, root.width, samples.isBiased)} of all`;
-  if (node === root) return `all: ${countOfSamples(root.width)} of ${samples.rate}`;
+  const share = (part) => `${countOfSamples(part)}, ${shareOfSamples(part, root.width, samples.isBiased)} of ${samples.whole}`;
+  if (node === root) return `${root.label}: ${exact(root.width)} of ${samples.rate}`;
   const lines = [node.mark?.path || node.label];
   if (node.about) lines.push(node.about);
   if (node.callee?.isInlined) lines.push("inlined");

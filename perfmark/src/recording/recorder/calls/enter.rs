@@ -64,7 +64,7 @@ pub(crate) fn set_up_call<'a>(
     };
     with_thread(|thread| {
         match thread.activity.get() {
-            Activity::Program if !thread.is_busy() => return first_call(thread, mark, calibration_calls),
+            Activity::Program if !thread.is_busy() => return first_call(thread, mark, calibration_calls, counts),
             Activity::OwnWork => {}
             Activity::Program | Activity::Calibration => count(&mark.interrupted),
             Activity::Ended => count(&mark.unrecorded),

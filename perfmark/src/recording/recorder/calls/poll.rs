@@ -394,7 +394,8 @@ fn cancel_begun(mark: &'static Mark, call: &PolledCall, info: CallInfo) {
         }
         return;
     };
-    if recorder.generation.get() == info.generation {
+    // In a forked child, the recorder is wiped.
+    if recorder.is_set_up() && recorder.generation.get() == info.generation {
         count();
         add_cancelled(mark, call.costs(), info, &recorder);
     }

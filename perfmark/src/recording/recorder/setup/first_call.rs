@@ -35,13 +35,14 @@ use crate::recording::{random, start};
 use crate::settings::recording::{is_off, settings};
 
 /// Begins a thread's first call of a mark: sets up what it needs. `None` if the mark is off, or if nothing can be
-/// recorded; the call is counted in the second case.
+/// recorded; the call is counted in the second case, if `counts`.
 #[cold]
 #[inline(never)]
 pub(crate) fn first_call<'a>(
     thread: &ThreadState,
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
+    counts: bool,
 ) -> Option<(&'a Plan, HeldRecorder)> {
     // SAFETY: RESOURCES: the reference ends with the statement.
     let of_slots = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.counts()));
@@ -58,7 +59,7 @@ pub(crate) fn first_call<'a>(
             mark.switch_off();
             return None;
         }
-        on_cold_stack(|| prepare_call(thread, mark, calibration_calls))
+        on_cold_stack(|| prepare_call(thread, mark, calibration_calls, counts))
     };
     // SAFETY: RESOURCES: the reference ends with the next statement.
     let of_slots = unsafe { resources(thread) }.and_then(|resources| resources.slots.emulated());
@@ -70,11 +71,12 @@ pub(crate) fn first_call<'a>(
 }
 
 /// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in
-/// the second case.
+/// the second case, if `counts`.
 fn prepare_call(
     thread: &ThreadState,
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
+    counts: bool,
 ) -> Option<*const Plan> {
     // Before calls of calibration look.
     note_samples_of(thread);
@@ -92,13 +94,17 @@ fn prepare_call(
     // If the mark keeps its former settings, the report says so.
     _ = mark_settings::apply(mark);
     if mark.is_off() {
+        // SAFETY: RESOURCES: the reference ends with the statement.
+        if let Some((resources, recorder)) = unsafe { resources(thread) }.zip(thread.recorder()) {
+            exclude_setup(before_setup.as_ref(), resources, recorder);
+        }
         return None;
     }
     let prepared =
         prepare_plan(thread, mark, calibration_calls, mark_settings::of_slot(mark.slot()), before_setup.as_ref()).ok();
     if prepared.is_none() {
         forget_parents_calls();
-        mark.unrecorded.fetch_add(1, Relaxed);
+        mark.unrecorded.fetch_add(counts.into(), Relaxed);
     }
     prepared
 }
@@ -127,6 +133,7 @@ fn prepare_plan(
         unsafe { find_plan(recorder_ptr, slot.into()) }
     };
     if let Some(plan) = existing {
+        exclude_setup(before_setup, resources, recorder);
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
@@ -219,14 +226,18 @@ fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>,
         set_plan(recorder_ptr, plan);
         recorder_ptr.as_ref()
     };
-    // Before the thread's first call, no call is open.
-    if let Some(before_setup) = before_setup {
-        before_setup.exclude_work_since(&resources.slots, recorder);
-    }
+    exclude_setup(before_setup, resources, recorder);
     // After each first call, because that may have changed the slots.
     // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
     unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
     restart_bursts(recorder);
+}
+
+/// Leaves the setup of a call out of the calls around it. Before the thread's first call, there are none.
+fn exclude_setup(before: Option<&Readings>, resources: &Resources, recorder: &Recorder) {
+    if let Some(before) = before {
+        before.exclude_work_since(&resources.slots, recorder);
+    }
 }
 
 thread_local! {

@@ -84,8 +84,8 @@ pub(crate) struct Frame {
     pub(crate) inner_overhead: [Cell<u64>; EVENT_SLOTS],
 }
 
-/// What a frame has besides: if a burst began or ended in its call, if calls of marks that are not thinned were in it,
-/// or if there was a sample in it.
+/// The data of a frame that few calls need, in memory of its own: those in which a burst began or ended, those with
+/// calls inside of marks that are not thinned, and those with a sample.
 #[repr(C, align(8))]
 pub(crate) struct Split {
     /// The burst whose begin was noted in this call, and whose end was not; or 0.
@@ -302,7 +302,8 @@ impl FrameRef {
         split.at_begin[0][n].set(UNKNOWN);
     }
 
-    /// Of the calls inside, `count` that ended are not of thinned marks, and they cost all of `inner_cost`.
+    /// From now on, counts the calls inside that are not of thinned marks. All those so far, `count` of them, are such
+    /// calls, with all of `inner_cost`.
     pub(crate) fn begin_unthinned(self, count: u64) {
         let split = self.of_split();
         split.unthinned.iter().zip(&self.inner_cost).for_each(|(sum, cost)| sum.set(cost.get()));

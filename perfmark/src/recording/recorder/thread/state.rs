@@ -278,7 +278,7 @@ impl ThreadState {
         before
     }
 
-    /// Whether marked functions skip calls in gaps of the thread's recorder, if there is one.
+    /// Lets marked functions skip calls in gaps of the thread's recorder, if there is one, or no longer.
     fn skip_in_gaps(&self, skip: bool) {
         let recorder = self.recorder_ptr().filter(|_| skip);
         // SAFETY: RECORDER: it is mapped as long as it is the thread's recorder.

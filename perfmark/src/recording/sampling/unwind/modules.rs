@@ -26,8 +26,9 @@ pub(crate) struct Modules {
 struct Loaded {
     /// Each with its index in `known`.
     modules: Vec<(LoadedModule, usize)>,
-    /// How many modules were loaded and unloaded until then.
-    changes: [u64; 2],
+    /// How many modules were loaded and unloaded until then. `None` before the first moment. In a statically linked
+    /// program, musl counts none.
+    changes: Option<[u64; 2]>,
 }
 
 impl Default for Modules {
@@ -55,9 +56,9 @@ impl Modules {
         let mut times = 0;
         let value = loop {
             let changes = modules::changes();
-            if self.now.changes != changes {
+            if self.now.changes != Some(changes) {
                 let modules = modules::loaded().into_iter().map(|module| self.with_index(module)).collect();
-                self.now = Loaded { modules, changes };
+                self.now = Loaded { modules, changes: Some(changes) };
             }
             let value = read();
             times += 1;
@@ -65,7 +66,8 @@ impl Modules {
                 break value;
             }
         };
-        let added = usize::try_from(self.now.changes[0] - self.before.changes[0]).unwrap_or(usize::MAX);
+        let adds = |loaded: &Loaded| loaded.changes.map_or(0, |[adds, _]| adds);
+        let added = usize::try_from(adds(&self.now) - adds(&self.before)).unwrap_or(usize::MAX);
         // The loader appends modules to its list.
         self.stayed = self.now.modules.len().saturating_sub(added);
         let is_new = |module: &&(LoadedModule, usize)| !self.before.modules.contains(module);

@@ -66,6 +66,7 @@ fn all() -> Vec<(&'static str, Snapshot)> {
         ("hostile", unsampled(hostile())),
         ("large", large()),
         ("empty", sample::snapshot(&[], &[])),
+        ("thinned", thinned()),
         ("never", nasty[1].clone()),
         ("bare", nasty[2].clone()),
         ("typical", sample::typical()),
@@ -109,7 +110,6 @@ fn word_search() -> Snapshot {
 fn one() -> Snapshot {
     let mut snapshot = word_search();
     snapshot.retain(|mark| mark.name == "escape");
-    snapshot.samples.iter_mut().for_each(|samples| samples.removed = None);
     snapshot
 }
 
@@ -150,6 +150,16 @@ fn hostile() -> Snapshot {
         snapshot.marks[0].values.push(sample::values(event, 3, 300));
     }
     Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
+}
+
+/// A call graph with a mark of which one call in 64 was measured, and its caller.
+fn thinned() -> Snapshot {
+    let mut thinned = sample::with_graph();
+    for values in &mut thinned.marks[0].values {
+        (values.measured, values.extrapolated) = (values.weight / 64, true);
+    }
+    thinned.marks[1].values.iter_mut().for_each(|values| values.estimated = 1);
+    thinned
 }
 
 /// A mark that would be an estimate if a call of it had been measured, beside marks whose self is exact.
@@ -215,6 +225,7 @@ fn unfinished(recorded: &[&str]) -> Snapshot {
             (mark.calls, mark.unwound, values.self_sum) = (3, 3, Some(0));
             (values.unwound_total, values.unwound_self) = (400_000, 400_000);
         }),
+        of("is scaled", 8, |_, values| values.scaled = 3),
         of("goes on", 7, |mark, values| {
             mark.in_flight = 2;
             (values.in_flight_total, values.in_flight_self) = (123_456, 23_456);

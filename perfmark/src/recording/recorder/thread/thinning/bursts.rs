@@ -1,8 +1,8 @@
 //! Which calls of a thread's thinned marks are measured: those in bursts.
 //!
-//! A thinned mark has `every`, or is within a budget. While the thread is in a burst, the calls of all its thinned
-//! marks are measured; in the gaps between bursts, they are only counted. So calls inside one another are measured
-//! together (M. Hirzel and T. Chilimbi, 2001).
+//! A thinned mark has `every`, or is within a budget, and is not called rarely. While the thread is in a burst, the
+//! calls of all its thinned marks are measured; in the gaps between bursts, they are only counted. So calls inside one
+//! another are measured together (M. Hirzel and T. Chilimbi, 2001).
 
 use std::cell::Cell;
 

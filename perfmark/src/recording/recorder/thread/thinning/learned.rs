@@ -16,7 +16,7 @@ use crate::recording::recorder::thread::overhead::ProbeOverhead;
 const SHORTEST: f64 = 128.0;
 /// What is learned from calls counts half as much after so many more.
 const HALF: f64 = 16_384.0;
-/// Fewer calls are taken to be too few: what they teach counts as if these were as many.
+/// What fewer calls teach is divided by this number instead of theirs, so it counts less.
 const FEWEST: f64 = 512.0;
 /// The least and the most that a burst may teach, as multiples of the overhead that calibration measured. Beyond, the
 /// thread waited, or did something rare, in the burst or in the gap.

@@ -43,7 +43,7 @@ const IN_GAPS_NS: u64 = 1_000_000_000;
 /// A mark with `every` is not thinned if it has less than one of so many calls of marks with `every`.
 const RARE: f64 = 256.0;
 /// All such marks together have at most one call in so many, and at most so many times the calls that are measured of
-/// the others. If they had more, only the rarest ones are not thinned.
+/// the others. Otherwise, only the rarest of them are not thinned.
 const RARE_IN_ALL: f64 = 16.0;
 const RARE_IN_MEASURED: f64 = 4.0;
 
@@ -132,17 +132,23 @@ impl Thinning {
             self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
             self.forget_load();
         }
-        let index = members.iter().position(|member| ptr::eq(member.mark, mark)).unwrap_or_else(|| {
+        let known = members.iter().position(|member| ptr::eq(member.mark, mark));
+        let index = known.unwrap_or_else(|| {
             members.push(Box::new(Member::new(mark, slot, every, count)));
             members.len() - 1
         });
-        let before = members[index].slot.get();
+        let member = &members[index];
+        if known.is_none() || member.every.get() != every {
+            // Its first calls may be in a gap of other marks. If all calls are measured, they are in bursts.
+            member.is_rare.set(every == 0 && self.every.get() > 1 && member.has_few_calls());
+        }
+        let before = member.slot.get();
         if before != slot {
             forget(before);
-            members[index].change(slot, every, count);
+            member.change(slot, every, count);
         }
         self.note_range(&members);
-        &raw const *members[index]
+        &raw const **member
     }
 
     /// One call of the member is measured in so many; `None` if all are.
@@ -258,6 +264,8 @@ impl Thinning {
         let budgets = members().filter_map(|member| mark_settings::budget_of(member.mark)).map(Budget::share);
         let Some(share) = budgets.reduce(f64::min) else {
             self.forget_load();
+            // Marks that were within one before have no say any more.
+            members().for_each(|member| member.is_rare.set(true));
             return 0;
         };
         // After recording has ended, no system call is allowed.
@@ -271,7 +279,7 @@ impl Thinning {
         self.time.set(self.time.get() / 2.0 + elapsed as f64);
         let allowed = share * self.time.get() / self.measured_for_each(bursts);
         let level = level(&members().map(|member| member.demand()), allowed);
-        let is_small = |member: &Member| member.mark.within_budgets.load(Relaxed) < ALL_OF || member.demand() <= level;
+        let is_small = |member: &Member| member.has_few_calls() || member.demand() <= level;
         let (mut count, mut demand) = (0.0, 0.0);
         for member in members().filter(|member| !is_small(member)) {
             (count, demand) = (count + 1.0, demand + member.demand());
@@ -304,6 +312,11 @@ impl Member {
         }
     }
 
+    /// Whether these are among the first calls of a mark within a budget, which are all measured.
+    fn has_few_calls(&self) -> bool {
+        self.mark.within_budgets.load(Relaxed) < ALL_OF
+    }
+
     /// The mark has another slot, because it has other settings.
     fn change(&self, slot: u32, every: u32, count: &AtomicI64) {
         self.slot.set(slot);
@@ -312,7 +325,6 @@ impl Member {
             self.load.set(0.0);
         }
         self.count.set(count);
-        self.is_rare.set(false);
         self.plans.borrow_mut().clear();
         self.seen.set(self.calls());
     }
