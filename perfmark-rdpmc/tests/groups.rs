@@ -255,7 +255,10 @@ fn a_group_that_fills_the_pmu_is_exact() {
     let attrs: Vec<_> = [leader.clone()].into_iter().chain(members.clone()).collect();
     let of_target = TargetGroup::open(&attrs, &Target::this_thread()).expect_err("too big");
     let sampled = Sampler::new(leader).period(1_000_000).group(members).open().expect_err("too big");
-    assert_eq!([of_target.reason(), sampled.reason()], [error.reason(); 2]);
+    // On PMUs with counters of 32 bits, each of these events takes two, so fewer fit.
+    for error in [of_target, sampled] {
+        assert!(error.reason().contains("the group is too big for this PMU"), "{error}");
+    }
     let group = group(&instructions(fit));
     // User reads of each member, and the kernel's of all at once.
     for (read, name) in [(Group::read as fn(&Group) -> _, "user reads"), (Group::read_syscall, "read(2)")] {
