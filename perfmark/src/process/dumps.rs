@@ -253,7 +253,7 @@ enum FromEnvironment {
     WithoutFile,
     Prepared(Dumps, Dumping),
     Starting,
-    Started(#[expect(dead_code, reason = "its drop ends the dumps")] Dumping),
+    Started(#[cfg_attr(not(feature = "signal"), expect(dead_code, reason = "its drop ends the dumps"))] Dumping),
 }
 
 static FROM_ENVIRONMENT: Mutex<FromEnvironment> = Mutex::new(FromEnvironment::None);
@@ -317,7 +317,13 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
 
 /// Ends the environment's dumps, so that the report at exit is the last one.
 pub(crate) fn end_from_environment() {
-    let before = replace(FromEnvironment::None);
+    #[cfg_attr(not(feature = "signal"), expect(unused_mut, reason = "as with the feature"))]
+    let mut before = replace(FromEnvironment::None);
+    // signal-hook removes no handler while it calls one, which may have ended the program. This one wakes nobody then.
+    #[cfg(feature = "signal")]
+    if let Some(FromEnvironment::Prepared(_, dumping) | FromEnvironment::Started(dumping)) = &mut before {
+        mem::forget(dumping.listener.take());
+    }
     // A forked child has its parent's, whose locks may be held.
     if is_forked_child() {
         mem::forget(before);

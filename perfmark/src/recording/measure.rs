@@ -194,9 +194,14 @@ impl Meter {
         counter.notice_stops(start::clock_since_sleep().nanoseconds_per_tick());
         let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
-            // Checked once: an unreliable counter stays unreliable.
-            static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();
-            let truth = *TRUTH.get_or_init(|| LoopCheck::of(&counter).ok());
+            // Checked once: an unreliable counter stays unreliable. A child that is forked meanwhile would wait for
+            // `get_or_init`.
+            static TRUTH: OnceLock<LoopCheck> = OnceLock::new();
+            let truth = TRUTH.get().copied().or_else(|| {
+                let truth = LoopCheck::of(&counter).ok();
+                _ = truth.map(|truth| TRUTH.set(truth));
+                truth
+            });
             if let Some(why) = truth.and_then(|truth| unreliable(&event, truth)) {
                 return Err(MeasureError(why));
             }
