@@ -185,35 +185,7 @@ pub mod private;
 ///
 /// A naked function cannot be marked either, because its body is assembly only. A marked `impl` or `mod` leaves out
 /// `const` and naked functions. A method without a body and an item that is not a function cannot be marked. A second
-/// attribute and unknown events and options are errors:
-///
-/// ```compile_fail
-/// trait Shape {
-///     #[perfmark::perfmark]
-///     fn area(&self) -> u32;
-/// }
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark]
-/// struct NotAFunction;
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark(cycles)]
-/// #[perfmark::perfmark(time)]
-/// fn f() {}
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark(cycels)]
-/// fn f() {}
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark(title = "f")]
-/// fn f() {}
-/// ```
+/// attribute and unknown events and options are errors.
 pub use perfmark_macros::perfmark;
 
 /// Measures a block as a mark of its own, and returns the block's value.
