@@ -1,6 +1,6 @@
 //! Containers of functions: `impl`, `trait` and inline `mod`. Each function and each container in them gets the
-//! attribute, unless it has its own. An attribute that is not recognized (renamed, or in a `cfg_attr`) expands later
-//! and takes precedence. Items are found without syn's tree: see `function`.
+//! attribute, unless it has its own. An own attribute in a `cfg_attr` is recognized later: the compiler resolves these
+//! before it expands an item's first attribute. Items are found without syn's tree: see `function`.
 
 use std::iter::Peekable;
 use std::vec;
@@ -130,8 +130,7 @@ fn is_marked(item: &[TokenTree]) -> bool {
     item.last().and_then(braces).is_some() && !matches!(Kind::of(item), Kind::Other(_))
 }
 
-/// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name gets a second one, and its
-/// own takes precedence. That fails on a container, and where a third attribute between the two wraps the body.
+/// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name is marked twice.
 struct OwnAttribute {
     /// The tokens of the path before `perfmark`.
     path: Vec<TokenTree>,
@@ -167,14 +166,11 @@ fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
     }
 }
 
-/// The location of an attribute that would mark the item again. `#[perfmark(skip)]` does not.
-pub(crate) fn second_mark(attributes: &[TokenTree]) -> Option<Span> {
-    let own = attributes.iter().filter_map(own_attribute);
-    let mut marks = own.filter(|own| match &own.arguments[..] {
-        [TokenTree::Group(arguments)] => !is_skip(&arguments.stream()),
-        _ => true,
-    });
-    marks.next().map(|own| own.name.span())
+/// The location of the item's first own attribute, and whether it is `#[perfmark(skip)]`.
+pub(crate) fn own_mark(attributes: &[TokenTree]) -> Option<(Span, bool)> {
+    let OwnAttribute { name, arguments, .. } = attributes.iter().find_map(own_attribute)?;
+    let is_skip = matches!(&arguments[..], [TokenTree::Group(arguments)] if is_skip(&arguments.stream()));
+    Some((name.span(), is_skip))
 }
 
 /// `#[perfmark(skip)]`

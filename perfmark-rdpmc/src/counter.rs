@@ -183,9 +183,11 @@ impl Counter {
     ///
     /// let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else { return };
     /// let mut region = Region::default();
-    /// counter.begin(&mut region);
-    /// std::hint::black_box(6 * 7);
-    /// println!("{:?}", counter.end(&region));
+    /// for n in 0..100u64 {
+    ///     counter.begin(&mut region);
+    ///     std::hint::black_box(n.is_power_of_two());
+    ///     println!("{n}: {:?}", counter.end(&region));
+    /// }
     /// ```
     #[inline]
     pub fn begin(&self, region: &mut Region) {

@@ -22,9 +22,13 @@ use crate::target::Target;
 ///
 /// let attrs = [Attr::new(Hardware::Instructions), Attr::new(Hardware::Cycles)];
 /// let Ok(group) = Group::open(&attrs) else { return Ok(()) };
-/// let before = group.read()?;
+/// // In user space, times may be older than the values.
+/// let before = group.read_syscall()?;
 /// let sum: u64 = (0..1000u64).map(std::hint::black_box).sum();
-/// if let [Delta::Exact(instructions), Delta::Exact(cycles)] = group.read()?.since(&before)[..] {
+/// let after = group.read_syscall()?;
+/// // `running` is less than `enabled` if other events used the counters for part of the time.
+/// println!("counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
+/// if let [Delta::Exact(instructions), Delta::Exact(cycles)] = after.since(&before)[..] {
 ///     println!("{:.2} instructions per cycle for {sum}", instructions as f64 / cycles as f64);
 /// }
 /// # Ok::<(), perfmark_rdpmc::Error>(())

@@ -104,8 +104,10 @@ pub mod private;
 /// # All functions in an `impl`, a `trait` or a `mod`
 ///
 /// Each function gets the attribute, also in nested `impl`s and modules. Functions that cannot be marked are left out.
-/// A function's own attribute takes precedence, and `#[perfmark(skip)]` leaves a function out. The attributes inside
-/// need no import.
+/// A function's own attribute takes precedence, also in a `cfg_attr`, and `#[perfmark(skip)]` leaves a function out.
+/// The attributes inside need no import, except in a `cfg_attr`. They are recognized by the name `perfmark`, with or
+/// without a path. After `use perfmark::perfmark as other`, a function with `#[other]` is marked twice, and
+/// `#[other(skip)]` has no effect.
 ///
 /// ```
 /// use perfmark::perfmark;
@@ -184,35 +186,7 @@ pub mod private;
 ///
 /// A naked function cannot be marked either, because its body is assembly only. A marked `impl` or `mod` leaves out
 /// `const` and naked functions. A method without a body and an item that is not a function cannot be marked. A second
-/// attribute and unknown events and options are errors:
-///
-/// ```compile_fail
-/// trait Shape {
-///     #[perfmark::perfmark]
-///     fn area(&self) -> u32;
-/// }
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark]
-/// struct NotAFunction;
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark(cycles)]
-/// #[perfmark::perfmark(time)]
-/// fn f() {}
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark(cycels)]
-/// fn f() {}
-/// ```
-///
-/// ```compile_fail
-/// #[perfmark::perfmark(title = "f")]
-/// fn f() {}
-/// ```
+/// attribute and unknown events and options are errors.
 pub use perfmark_macros::perfmark;
 
 /// Measures a block as a mark of its own, and returns the block's value.
