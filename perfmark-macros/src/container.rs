@@ -1,6 +1,7 @@
 //! Containers of functions: `impl`, `trait` and inline `mod`. Each function and each container in them gets the
-//! attribute, unless it has its own. An own attribute in a `cfg_attr` is recognized later: the compiler resolves these
-//! before it expands an item's first attribute. Items are found without syn's tree: see `function`.
+//! attribute, unless it has its own. If its own is in a `cfg_attr`, it gets both: the compiler resolves `cfg_attr`
+//! before it expands an item's first attribute, so the container's attribute sees the item's own one and yields to it.
+//! Items are found without syn's tree: see `function`.
 
 use std::iter::Peekable;
 use std::vec;
@@ -156,8 +157,8 @@ fn own_attribute(token: &TokenTree) -> Option<OwnAttribute> {
     Some(OwnAttribute { path, name, arguments })
 }
 
-/// The token; if it is the brackets of `#[perfmark(…)]`, with the path of the crate.
-fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
+/// The token. If it is the brackets of `#[perfmark(…)]`, with the path of the crate.
+pub(crate) fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
     match (own_attribute(&token), &token) {
         (Some(OwnAttribute { path, name, arguments }), TokenTree::Group(group)) if path.is_empty() => {
             TokenTree::Group(with_content(group, quote!(#krate::#name #(#arguments)*)))

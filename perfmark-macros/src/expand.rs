@@ -13,7 +13,7 @@ use crate::future;
 use crate::signature;
 use crate::tokens::{is_punct, is_word, may_contain_impl, with_content};
 
-/// The first word of the attribute that a container gives to its items. It yields to an item's own attribute.
+/// The first word of the attribute that a container gives to its items.
 const INHERITED: &str = "super";
 
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
@@ -29,8 +29,16 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
     let is_inherited = args.next_if(|token| is_word(Some(token), &[INHERITED])).is_some();
     let args = &args.collect();
     let (attributes, words) = container::split_attributes(item);
+    let parsed = |args: &TokenStream| {
+        let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
+        parsed.parse2(args.clone())
+    };
     match container::own_mark(&attributes) {
-        Some((_, is_skip)) if is_skip || is_inherited => return Ok(item.clone()),
+        Some(_) if is_inherited => {
+            let krate = parsed(args)?.krate();
+            return Ok(attributes.into_iter().map(|token| container::with_path(token, &krate)).chain(words).collect());
+        }
+        Some((_, true)) => return Ok(item.clone()),
         Some((span, _)) => {
             let why = "this item has two `#[perfmark]` attributes: remove one of them";
             return Err(syn::Error::new(span, why));
@@ -43,8 +51,7 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
         Kind::Function { name, is_async } => Some(Function::parse(name, is_async, &attributes, item)),
         Kind::Other(error) => Some(Err(error)),
     };
-    let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
-    let parsed = parsed.parse2(args.clone())?;
+    let parsed = parsed(args)?;
     let krate = parsed.krate();
     let Some(function) = function.transpose()? else {
         if let Some(name) = &parsed.name {

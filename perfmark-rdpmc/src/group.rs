@@ -22,17 +22,16 @@ use crate::target::Target;
 ///
 /// let attrs = [Attr::new(Hardware::Instructions), Attr::new(Hardware::Cycles)];
 /// let Ok(group) = Group::open(&attrs) else { return Ok(()) };
-/// // In user space, times may be older than the values.
-/// let before = group.read_syscall()?;
+/// let before = group.read()?;
 /// let sum: u64 = (0..1000u64).map(std::hint::black_box).sum();
-/// let after = group.read_syscall()?;
-/// // `running` is less than `enabled` if other events used the counters for part of the time.
-/// println!("counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
-/// if let [Delta::Exact(instructions), Delta::Exact(cycles)] = after.since(&before)[..] {
+/// if let [Delta::Exact(instructions), Delta::Exact(cycles)] = group.read()?.since(&before)[..] {
 ///     println!("{:.2} instructions per cycle for {sum}", instructions as f64 / cycles as f64);
 /// }
 /// # Ok::<(), perfmark_rdpmc::Error>(())
 /// ```
+///
+/// If other events used the counters for part of the time, `running` advances less than `enabled` from one reading to
+/// the next. [`read_syscall`](Self::read_syscall) returns these times as of now.
 ///
 /// Like its counters, it belongs to the thread that opened it, and is not `Send`:
 ///

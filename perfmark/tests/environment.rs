@@ -165,7 +165,7 @@ fn run_scenario(scenario: &str) {
         "counts allocated bytes" => println!("{}", ALLOCATED.load(Relaxed)),
         "handles an interrupt" => handles_an_interrupt(),
         #[cfg(feature = "signal")]
-        "ends in a handler" => ends_in_a_handler(),
+        "ends in a handler" | "ends in a handler of dumps" => ends_in_a_handler(scenario),
         "hangs" => {
             HANGS.store(true, Relaxed);
             let start = std::time::Instant::now();
@@ -242,14 +242,18 @@ fn kill(signal: i32) {
 
 /// Instead of hanging, the program dies after five seconds of CPU time.
 #[cfg(feature = "signal")]
-fn ends_in_a_handler() {
+fn ends_in_a_handler(scenario: &str) {
+    let signal = if scenario.ends_with("dumps") { libc::SIGUSR2 } else { libc::SIGTERM };
     let limit = libc::rlimit { rlim_cur: 5, rlim_max: 5 };
-    // SAFETY: a live limit; the handler interrupts `kill`.
+    // SAFETY: a live limit; nothing else happens in the program.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CPU, &raw const limit);
-        signal_hook::low_level::register(libc::SIGTERM, || std::process::exit(0)).expect("it can be handled");
+        signal_hook::low_level::register(signal, || std::process::exit(0)).expect("it can be handled");
     }
-    kill(libc::SIGTERM);
+    kill(signal);
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Handles SIGINT by a handler that also calls the one before, as libraries do, and is interrupted.
@@ -513,9 +517,11 @@ fn a_program_that_ends_in_a_handler() {
     let path = file("ended");
     let output = ("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"));
     let variables = [output, ("PERFMARK_FORMAT", "json"), ("PERFMARK_DUMP_SIGNAL", "USR2")];
-    assert_code(&scenario("ends in a handler", &variables), 0);
-    assert_eq!(mark(&read(&path), "one")["calls"], 1);
-    fs::remove_file(path).expect("written at exit");
+    for name in ["ends in a handler", "ends in a handler of dumps"] {
+        assert_code(&scenario(name, &variables), 0);
+        assert_eq!(mark(&read(&path), "one")["calls"], 1);
+        fs::remove_file(&path).expect("written at exit");
+    }
 }
 
 fn no_report_is_written() {

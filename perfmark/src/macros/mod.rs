@@ -105,9 +105,8 @@ pub mod private;
 ///
 /// Each function gets the attribute, also in nested `impl`s and modules. Functions that cannot be marked are left out.
 /// A function's own attribute takes precedence, also in a `cfg_attr`, and `#[perfmark(skip)]` leaves a function out.
-/// The attributes inside need no import, except in a `cfg_attr`. They are recognized by the name `perfmark`, with or
-/// without a path. After `use perfmark::perfmark as other`, a function with `#[other]` is marked twice, and
-/// `#[other(skip)]` has no effect.
+/// The attributes inside need no import. They are recognized by the name `perfmark`, with or without a path. After
+/// `use perfmark::perfmark as other`, a function with `#[other]` is marked twice, and `#[other(skip)]` has no effect.
 ///
 /// ```
 /// use perfmark::perfmark;

@@ -1,5 +1,5 @@
-//! Waking one of perfmark's own threads, which waits for it. It needs no descriptor, which the program could close. In
-//! a forked child, it does not wake the parent's thread.
+//! Wakes a waiting thread of perfmark's. It needs no descriptor, which the program could close. In a forked child, it
+//! does not wake the parent's thread.
 
 pub(crate) use imp::Alarm;
 

@@ -39,7 +39,6 @@ pub(crate) fn loaded() -> Vec<LoadedModule> {
     Vec::new()
 }
 
-/// Creates what the process needs while it has one thread.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(crate) fn prepare() {}
 
@@ -116,7 +115,7 @@ mod linux {
     }
 
     /// From now on, a fork waits until no thread looks at the modules. Forks by system calls of their own do not.
-    /// Called once, while the process has one thread.
+    /// Called once, before the first sampling.
     pub(crate) fn prepare() {
         // SAFETY: the functions may be called at any time. A thread that holds the lock does not fork: its signals are
         // blocked.

@@ -319,7 +319,8 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
 pub(crate) fn end_from_environment() {
     #[cfg_attr(not(feature = "signal"), expect(unused_mut, reason = "as with the feature"))]
     let mut before = replace(FromEnvironment::None);
-    // signal-hook removes no handler while it calls one, which may have ended the program. This one wakes nobody then.
+    // signal-hook removes no handler while it calls one, which may have ended the program. perfmark's stays, and wakes
+    // no thread any more.
     #[cfg(feature = "signal")]
     if let Some(FromEnvironment::Prepared(_, dumping) | FromEnvironment::Started(dumping)) = &mut before {
         mem::forget(dumping.listener.take());
@@ -356,6 +357,8 @@ impl Drop for Dumping {
         drop(self.listener.take());
         self.requests.is_over.store(true, SeqCst);
         self.requests.alarm.wake();
-        _ = self.writer.take().map(JoinHandle::join);
+        // A handler that the program has for the signal runs on the writing thread, and may have ended the program.
+        let is_other = |writer: &JoinHandle<()>| writer.thread().id() != thread::current().id();
+        _ = self.writer.take().filter(is_other).map(JoinHandle::join);
     }
 }

@@ -10,6 +10,7 @@ use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Event, OffCpu};
 
 use super::events::{is_known_of_a_loop, unreliable};
 use super::start;
+use crate::platform::per_process::PerProcess;
 use crate::recording::reading::{EventReading, ReadMethod, Source};
 use crate::settings::recording::{ReadMode, settings};
 use crate::settings::{EventSpec, counter_access};
@@ -194,14 +195,9 @@ impl Meter {
         counter.notice_stops(start::clock_since_sleep().nanoseconds_per_tick());
         let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
-            // Checked once: an unreliable counter stays unreliable. A child that is forked meanwhile would wait for
-            // `get_or_init`.
-            static TRUTH: OnceLock<LoopCheck> = OnceLock::new();
-            let truth = TRUTH.get().copied().or_else(|| {
-                let truth = LoopCheck::of(&counter).ok();
-                _ = truth.map(|truth| TRUTH.set(truth));
-                truth
-            });
+            // Checked once: an unreliable counter stays unreliable.
+            static TRUTH: PerProcess<OnceLock<Option<LoopCheck>>> = PerProcess::new();
+            let truth = TRUTH.get().ok().and_then(|truth| *truth.get_or_init(|| LoopCheck::of(&counter).ok()));
             if let Some(why) = truth.and_then(|truth| unreliable(&event, truth)) {
                 return Err(MeasureError(why));
             }

@@ -117,7 +117,7 @@ mod holding {
         pub(crate) fn out() {}
     }
 
-    #[cfg_attr(all(), ::perfmark::perfmark(skip))]
+    #[cfg_attr(all(), perfmark(skip))]
     impl Left {
         pub(crate) fn out_by_cfg_attr() {}
     }
