@@ -1,8 +1,9 @@
 //! The report for a browser: one self-contained page.
 //!
 //! It contains the JSON report with the source text around hot lines, which can be extracted and read back, and the
-//! text of the table's legend, so that both agree. A script displays them: nothing from a snapshot is ever part of the
-//! page's markup. The page's security policy does not let it load anything or run another script.
+//! text of the table's legend, so that both agree. Only the sum of one event is left out if the reader can choose
+//! another. A script displays them: nothing from a snapshot is ever part of the page's markup. The page's security
+//! policy does not let it load anything or run another script.
 
 mod samples;
 
@@ -197,7 +198,7 @@ fn legend_of(legend: &Legend<'_>) -> Vec<String> {
         sentences.push(legend::no_rows(snapshot).to_owned());
     } else {
         sentences.extend(legend.budget());
-        sentences.extend(shares.leading().map(|_| legend.share() + legend.mode()));
+        sentences.extend(shares.leading().map(|_| legend.share(true) + legend.mode()));
         sentences.extend(legend.estimates(has(snapshot, shares, ESTIMATE)));
         sentences.extend(legend.probes(has(snapshot, shares, NEAR)));
     }
@@ -311,6 +312,8 @@ mod tests {
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
         assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
+        let of_several = &Words::new(&sample::typical(), false).legend[0];
+        assert!(of_several.starts_with("self: share of everything measured in marks,"), "{of_several}");
     }
 
     #[test]
