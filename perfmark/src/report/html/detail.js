@@ -4,10 +4,11 @@ let openMark = null;
 
 const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", emulated: "counted by an emulator", none: "not available" };
 
-/** A mean in groups of three digits, with the precision of a float. */
+/** A mean in groups of three digits, with three decimals or, below 1, three significant digits. */
 function meanInFull(value) {
   if (!Number.isSafeInteger(Math.round(value))) return shown(real(value, "count"));
-  return value.toLocaleString("en", { maximumFractionDigits: 3 }).replace(/^-0$/, "0");
+  const digits = sizeOf(value) < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 3 };
+  return value.toLocaleString("en", digits).replace(/^-0$/, "0");
 }
 
 /** Rows of a name, a rounded number and the exact number. */
