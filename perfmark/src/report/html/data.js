@@ -198,6 +198,9 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
+/** Whether a click ends the selection of text. A key on a button is a click without `detail`. */
+const isSelecting = ({ detail }) => detail > 0 && String(getSelection()) !== "";
+
 /** Scrolls to a part of the page and moves the focus there. The address, which names the run, stays. */
 function goTo(part) {
   part.scrollIntoView();

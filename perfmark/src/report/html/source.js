@@ -97,7 +97,7 @@ function lineRow(line, number, text, { all, samples, isHot, isOpen }) {
     button.setAttribute("aria-expanded", String(opens));
     return rows;
   };
-  row.addEventListener("click", () => !String(getSelection()) && toggle());
+  row.addEventListener("click", (event) => !isSelecting(event) && toggle());
   return [row, ...(isOpen ? toggle() : [])];
 }
 

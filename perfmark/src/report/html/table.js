@@ -268,7 +268,7 @@ function setUpTable() {
   }).observe(byId("scroller"));
   byId("rows").addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-mark]");
-    if (line && !String(getSelection())) showMark(marks[line.dataset.mark]);
+    if (line && !isSelecting(event)) showMark(marks[line.dataset.mark]);
   });
   byId("rows").addEventListener("keydown", (event) => {
     const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
