@@ -317,6 +317,15 @@ mod tests {
     }
 
     #[test]
+    fn browsers_do_not_restore_choices_when_the_page_is_loaded_again() {
+        let fields = || PAGE.split(['<', '>']).filter(|tag| tag.starts_with("input") || tag.starts_with("select"));
+        assert_eq!(fields().count(), 7);
+        for field in fields() {
+            assert!(field.contains(" autocomplete=\"off\""), "{field}");
+        }
+    }
+
+    #[test]
     fn the_page_names_no_address_and_makes_no_markup_of_text() {
         // `ci/check-html` shows that the digest is this script's: browsers run no other.
         assert!(PAGE.contains("default-src 'none'; script-src 'sha256-"));
