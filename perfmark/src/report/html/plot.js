@@ -80,16 +80,16 @@ function bins(values, at, least) {
   return all;
 }
 
-/** The range from the smallest to the largest value. */
+/** The range from the smallest to the largest value, if there is any. */
 function rangeOf(all) {
   let [low, high] = [Infinity, 0];
   for (const values of all) {
     const [least, most] = [values.min ?? bucketsOf(values)[0]?.[0], values.max ?? bucketsOf(values).at(-1)?.[1]];
     if (least === undefined || most === undefined) continue;
-    low = Math.min(low, Number(least));
-    high = Math.max(high, Number(most));
+    low = Math.min(low, Number(least), Number(most));
+    high = Math.max(high, Number(least), Number(most));
   }
-  return low <= high ? { low, high } : { low: 1, high: 10 };
+  return low <= high ? { low, high } : undefined;
 }
 
 const bar = (from, to, height, floor) => `M${from.toFixed(1)} ${floor}V${(floor - height).toFixed(1)}H${to.toFixed(1)}V${floor}Z`;
