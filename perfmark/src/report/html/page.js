@@ -116,9 +116,12 @@ function setUpTools() {
     drawTable();
   });
   byId("all-events").parentElement.hidden = measuredEvents.length < 2;
-  const uncalled = marks.filter((mark) => !mark.isCalled).length;
-  byId("uncalled").parentElement.hidden = uncalled === 0;
-  byId("uncalled-count").textContent = exact(uncalled);
+  const uncalled = [["never called", true], ["off", false]].flatMap(([what, on]) => {
+    const count = marks.filter((mark) => !mark.isCalled && mark.on === on).length;
+    return count > 0 ? [`${what} (${exact(count)})`] : [];
+  });
+  byId("uncalled").parentElement.hidden = uncalled.length === 0;
+  byId("uncalled-counts").textContent = uncalled.join(", ");
   byId("uncalled").addEventListener("change", (event) => {
     state.withUncalled = event.target.checked;
     drawTable();

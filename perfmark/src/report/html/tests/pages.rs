@@ -75,6 +75,7 @@ fn all() -> Vec<(&'static str, Snapshot)> {
         ("unfinished-events", unfinished(&["time", "page-faults"])),
         ("unmeasured", unmeasured()),
         ("impossible", impossible()),
+        ("grouped", grouped()),
         ("nasty-counts", nasty[3].clone()),
         ("nasty-times", nasty[5].clone()),
         ("seeded", nasty[nasty.len() - 1].clone()),
@@ -184,6 +185,26 @@ fn impossible() -> Snapshot {
     let marks = marks.map(|(name, calls, values)| Mark { values: vec![values], ..sample::mark(name, calls) });
     let snapshot = sample::snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
     Snapshot { wall_ns: 100_000_000, threads: 1, ..snapshot }
+}
+
+/// Marks of which some measured another event than most, some nothing, and some were not called.
+fn grouped() -> Snapshot {
+    let of = |name: &str, calls: u64, event: &str, sum: u64| Mark {
+        values: if sum > 0 { vec![sample::values(event, calls, sum)] } else { Vec::new() },
+        ..sample::mark(name, calls)
+    };
+    let marks = [
+        of("few faults", 900, "page-faults", 1_000),
+        of("fast", 900, "time", 40_000),
+        of("no event", 800, "time", 0),
+        of("slow", 90, "time", 90_000),
+        of("many faults", 90, "page-faults", 9_000),
+        of("other", 90, "time", 70),
+        of("never", 0, "time", 0),
+        Mark { on: false, ..of("off", 0, "time", 0) },
+    ];
+    let events = [event("time", Unit::Ns, Read::Ticks), event("page-faults", Unit::Count, Read::Syscall)];
+    sample::snapshot(&events, &marks)
 }
 
 /// Estimates, values within the noise, values below zero, and calls that a panic ended or that are in flight.
