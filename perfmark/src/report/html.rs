@@ -13,7 +13,7 @@ use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer, objects};
 use super::legend::{self, Legend};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
-use super::share::{Shares, is_called};
+use super::share::{Group, Shares, is_called};
 use super::source_text::embed;
 use super::text::one_line;
 use super::view::Sort;
@@ -107,8 +107,8 @@ struct Words<'a> {
     denominators: Vec<(&'a str, u128)>,
     /// The events of which no share can be true.
     impossible_sums: Vec<String>,
-    /// The event that orders the marks at first.
-    leading: Option<String>,
+    /// The tables of the text report.
+    groups: Vec<Rows>,
     /// Why the values may mislead.
     warnings: Vec<String>,
     /// How to read the values, and what they leave out.
@@ -124,9 +124,10 @@ struct Words<'a> {
 objects! {
     Words<'_> {
         labels, coverage, ipc, off_cpu as "offCpu", impossible, denominators by Denominators,
-        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe,
+        impossible_sums as "impossibleSums", groups, warnings, legend, samples, probe,
         has_large as "hasLarge", symbols
     }
+    Rows { event, marks }
 }
 
 impl<'a> Words<'a> {
@@ -150,15 +151,27 @@ impl<'a> Words<'a> {
                 .filter(|(_, whole)| whole.is_impossible)
                 .map(|(event, _)| event.to_owned())
                 .collect(),
-            leading: shares.leading().map(str::to_owned),
             warnings: warnings(&legend),
             legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
             probe: StackFrame::PROBE.to_owned(),
+            groups: groups.into_iter().map(Rows::new).collect(),
             labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
         }
+    }
+}
+
+/// The marks whose rows have the same event, in their order.
+struct Rows {
+    event: Option<String>,
+    marks: Vec<usize>,
+}
+
+impl Rows {
+    fn new(Group { event, marks }: Group<'_>) -> Self {
+        Self { event: event.map(str::to_owned), marks }
     }
 }
 

@@ -145,7 +145,13 @@ const marks = snapshot.marks.map((mark, index) => ({
   offCpu: words.offCpu[index],
   sought: `${words.labels[index]}\n${mark.path}\n${mark.file}`.toLowerCase(),
   isCalled: mark.calls > 0 || mark.in_flight > 0,
+  group: words.groups.length,
+  rank: Infinity,
 }));
+
+// Which table of the text report has the mark's row, at which rank, and with which event. Marks never called have none.
+words.groups.flatMap((rows, group) => rows.marks.map((index) => ({ index, group, rowEvent: rows.event })))
+  .forEach(({ index, ...row }, rank) => Object.assign(marks[index], row, { rank }));
 
 /** Events that can order the table: those that were measured. */
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => costOf(mark, event)));

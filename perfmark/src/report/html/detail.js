@@ -138,18 +138,19 @@ function showMark(mark, { movesFocus = true } = {}) {
     ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["cancelled", mark.cancelled],
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
   ].filter(([name, value]) => name === "calls" || value > 0);
-  const [values, unit] = [valuesOfRow(mark, state.event), unitOf(state.event)];
+  const event = eventOfRow(mark);
+  const [values, unit] = [valuesOfRow(mark, event), unitOf(event)];
   const oneCall = (key) => [key, ofCall(values, key, unit)];
   const ofRow = values
-    ? [[`self (${state.event})`, ofSum(values, "self", shareOf(state.event))], ...["mean", "p50", "p99"].map(oneCall)]
+    ? [[`self (${event})`, ofSum(values, "self", shareOf(event))], ...["mean", "p50", "p99"].map(oneCall)]
     : [];
-  const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
-  const around = snapshot.call_graph.length && state.event !== undefined ? neighbours(mark, state.event) : [];
-  const ofEvents = all.map((event) => [event, eventSection(mark, event)]);
+  const all = eventsOf(mark).sort((one, other) => (other === event) - (one === event));
+  const around = snapshot.call_graph.length && event !== undefined ? neighbours(mark, event) : [];
+  const ofEvents = all.map((name) => [name, eventSection(mark, name)]);
   const sections = [
     ...sourceSection(mark).map((section) => ["samples", section]),
     ...ofEvents.slice(0, 1),
-    ...(around.length ? [["callers and callees", make("section", { class: "around" }, ...around.map(([name, map]) => neighbourTable(name, map, state.event)))]] : []),
+    ...(around.length ? [["callers and callees", make("section", { class: "around" }, ...around.map(([name, map]) => neighbourTable(name, map, event)))]] : []),
     ...ofEvents.slice(1),
   ];
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: hideMark }, "✕");

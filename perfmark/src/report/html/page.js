@@ -61,7 +61,7 @@ function setUpHead() {
   byId("hints").hidden = hints.length === 0;
   byId("hints").textContent = hints.join(" · ");
   byId("hints").addEventListener("click", () => goTo(byId("legend")));
-  const ofAxis = "distribution: number of calls at each cost, on a logarithmic scale that all marks share";
+  const ofAxis = "distribution: number of calls at each cost, on a logarithmic scale that all rows of an event share";
   byId("legend").append(...[...words.legend, ...(measuredEvents.length ? [ofAxis] : [])].map((line) => {
     const [, head, rest] = /^([^:`]{1,60}):\s?(.*)$/s.exec(line) ?? [];
     const isWarning = head === "not available" || head === "note";

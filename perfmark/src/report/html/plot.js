@@ -94,7 +94,7 @@ function rangeOf(all) {
 
 const bar = (from, to, height, floor) => `M${from.toFixed(1)} ${floor}V${(floor - height).toFixed(1)}H${to.toFixed(1)}V${floor}Z`;
 
-/** A distribution of the height of a line, on an axis that all marks share. */
+/** A distribution of the height of a line, on an axis that all rows of the event share. */
 function sparkline(values, range, unit) {
   const [width, height] = [120, 20];
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", class: "spark", role: "img" });
