@@ -87,11 +87,17 @@ function valuesOf(mark, event) {
   return values?.measured > 0 ? values : undefined;
 }
 
-/** A node's values of an event, if any call was measured, or any poll of a call that has not ended: as in graph.rs. */
+/** What flags a sum over calls of a mark that were measured so often: whether it is an estimate, and its noise. */
+const flagsOf = (mark, event, measured) => ({ ...NOTHING, ...(mark && allValuesOf(mark, event)), weight: measured });
+
+/**
+ * A node's values of an event with the flags of its mark's, if any call was measured, or any poll of a call that has not ended: as in
+ * graph.rs.
+ */
 function valuesOfNode(node, event) {
   const values = allValuesOf(node, event);
   const isKnown = values && (values.measured > 0 || Number(values.sum) !== 0 || Number(values.self) !== 0);
-  return isKnown ? values : undefined;
+  return isKnown ? { ...flagsOf(marks[node.mark], event, values.measured), ...values } : undefined;
 }
 
 /** Total or self of calls that did not return. */

@@ -90,9 +90,10 @@ function neighbours(mark, event) {
   const [callers, callees] = [new Map(), new Map()];
   const add = (map, key, node) => {
     const values = valuesOfNode(node, event);
-    const known = map.get(key) ?? { calls: 0n, sum: 0n };
-    const { isEstimate } = allValuesOf(marks[node.mark], event) ?? {};
-    map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0), isEstimate });
+    const known = map.get(key) ?? { calls: 0n, sum: 0n, weight: 0n };
+    // All nodes of a key have the same mark, and so the same flags.
+    const flags = flagsOf(marks[node.mark], event, known.weight + BigInt(values?.measured ?? 0));
+    map.set(key, { ...flags, calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
   };
   for (const node of snapshot.call_graph) {
     const above = node.parent === null ? null : snapshot.call_graph[node.parent];
@@ -109,11 +110,12 @@ function neighbourTable(title, map, event) {
   const table = make("table", { class: "neighbours" }, make("thead", {}, make("tr", {},
     make("th", { scope: "col" }, title), make("th", { scope: "col" }, "calls"), make("th", { scope: "col" }, event ?? ""))));
   const body = table.appendChild(make("tbody"));
-  for (const [index, { calls, sum, isEstimate }] of sorted.slice(0, MOST)) {
+  for (const [index, values] of sorted.slice(0, MOST)) {
+    const { calls, sum } = values;
     const other = index === null ? undefined : marks[index];
     const name = other ? markButton(other, { onclick: () => showMark(other) }) : make("span", { class: "quiet" }, "no mark");
     body.append(make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(flagged(integer(sum, unit), ESTIMATE, isEstimate)))));
+      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(ofSum(values, "sum", (value) => integer(value, unit))))));
   }
   if (sorted.length > MOST) body.append(make("tr", {}, make("td", { class: "quiet", colspan: 3 }, `and ${exact(sorted.length - MOST)} more`)));
   return table;

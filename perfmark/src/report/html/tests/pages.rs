@@ -67,6 +67,7 @@ fn all() -> Vec<(&'static str, Snapshot)> {
         ("large", large()),
         ("empty", sample::snapshot(&[], &[])),
         ("thinned", thinned()),
+        ("flagged", flagged()),
         ("never", nasty[1].clone()),
         ("bare", nasty[2].clone()),
         ("typical", sample::typical()),
@@ -163,6 +164,19 @@ fn thinned() -> Snapshot {
     thinned
 }
 
+/// A call graph with an estimate, and a sum that is not above the noise of its calls.
+fn flagged() -> Snapshot {
+    let mut call_graph = vec![
+        sample::node(None, 0, 3_310_000_000, Some(1_420_000_000)),
+        sample::node(Some(0), 1, 24_100, Some(24_100)),
+        // Its calls were not measured in this event.
+        Node { values: Vec::new(), ..sample::node(None, 2, 0, None) },
+        sample::node(Some(2), 0, 1_000_000, Some(1_000_000)),
+    ];
+    call_graph[1].values[0].measured = 1_204;
+    Snapshot { call_graph, ..sample::flagged() }
+}
+
 /// A mark that would be an estimate if a call of it had been measured, beside marks whose self is exact.
 fn unmeasured() -> Snapshot {
     let returned = |own| Values { self_sum: Some(own), ..sample::values("time", 4, 40_000) };
@@ -184,7 +198,9 @@ fn impossible() -> Snapshot {
     let marks = [("exact", 8, exact), ("estimated", 64_000, estimate)];
     let marks = marks.map(|(name, calls, values)| Mark { values: vec![values], ..sample::mark(name, calls) });
     let snapshot = sample::snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
-    Snapshot { wall_ns: 100_000_000, threads: 1, ..snapshot }
+    let node = |mark, sum| sample::node(None, mark, sum, Some(sum));
+    let call_graph = vec![node(0, 250_000_000), node(1, 1_000_000_000)];
+    Snapshot { wall_ns: 100_000_000, threads: 1, call_graph, ..snapshot }
 }
 
 /// Marks of which some measured another event than most, some nothing, and some were not called.
