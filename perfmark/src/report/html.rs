@@ -243,7 +243,7 @@ mod tests {
         "</script><script>document.title='broken'</script>",
         "<!--<script>",
         "</ScRiPt x>",
-        "\u{2028}\u{2029}]]>",
+        "\u{2028}\u{2029}\u{202e}\t]]>",
         "&lt;b&gt;&amp;",
         "\"'`><svg onload=document.title='broken'>",
         "__proto__",

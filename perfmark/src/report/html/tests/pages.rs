@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::iter;
 use std::path::PathBuf;
 
 use super::super::*;
@@ -26,7 +27,7 @@ fn writes_pages() {
         let table = crate::report::table::render(&snapshot, &view);
         std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
     }
-    let runs = [("first", sample::typical()), ("second <run>", sample::time_only())];
+    let runs = [("first", sample::typical()), ("second <run>\u{202e}", sample::time_only())];
     let mut both = runs[0].1.clone();
     both.merge(&runs[1].1);
     let runs = runs.map(|(name, run)| (name.to_owned(), Cow::Owned(run)));
@@ -48,6 +49,9 @@ fn writes_pages() {
         alls.into_iter().flat_map(|all| [0, 1, all / 8, all / 4, all / 3, all].map(|part| (part.min(all), all)));
     let shares = parts.map(|(part, all)| format!("{part}\t{all}\t{}\n", text::share_of_samples(part, all)));
     std::fs::write(folder.join("shares.tsv"), shares.collect::<String>()).expect("a file");
+    let replaced = ('\0'..=char::MAX).filter(|&c| text::sanitize(&c.to_string()) != c.to_string());
+    let replaced: Vec<u32> = replaced.map(u32::from).collect();
+    std::fs::write(folder.join("replaced.json"), serde_json::to_string(&replaced).expect("JSON")).expect("a file");
 }
 
 /// All snapshots without samples, by file name.
@@ -145,13 +149,21 @@ fn many(marks: usize) -> Snapshot {
 fn hostile() -> Snapshot {
     let mut snapshot = word_search();
     for (mark, name) in snapshot.marks.iter_mut().zip(HOSTILE) {
-        (mark.name, mark.path, mark.file) = (name.to_owned(), name.to_owned(), HOSTILE[0].to_owned());
+        (mark.name, mark.path, mark.file) = (name.to_owned(), name.to_owned(), format!("{}\u{202e}", HOSTILE[0]));
+    }
+    for samples in &mut snapshot.samples {
+        let threads = samples.paths.iter_mut().filter_map(|path| path.thread.as_mut());
+        let modules = samples.modules.iter_mut().map(|module| &mut module.path);
+        // Stacks are searched for marked functions by name.
+        let callees = samples.frames.iter_mut().filter(|frame| !frame.function.contains("app::"));
+        let callees = callees.flat_map(|frame| iter::once(&mut frame.function).chain(&mut frame.file));
+        threads.chain(modules).chain(callees).for_each(|text| text.push('\u{202e}'));
     }
     for event in HOSTILE {
         snapshot.events.push(sample::event(event, Unit::Count, Read::User));
         snapshot.marks[0].values.push(sample::values(event, 3, 300));
     }
-    Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
+    Snapshot { program: format!("{}\u{202e}", HOSTILE[1]), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
 }
 
 /// A call graph with a mark of which one call in 64 was measured, and its caller.
