@@ -35,8 +35,9 @@ function treeOfCalls(event) {
 
 /** The flags of a sum over nodes. */
 function flagsOfAll(nodes) {
-  const has = (flag) => nodes.some(({ flags }) => flags[flag]);
-  return { ...NOTHING, sum: 0, isEstimate: has("isEstimate"), isImpossible: has("isImpossible") };
+  const estimates = nodes.map(({ flags }) => flags).filter(({ isEstimate }) => isEstimate);
+  // Of others, only self may be an estimate.
+  return { ...NOTHING, sum: 0, isEstimate: estimates.length > 0, isImpossible: estimates.some(({ isImpossible }) => isImpossible) };
 }
 
 /** A part of everything in outermost marks, with the flags of the values that it is of. */
