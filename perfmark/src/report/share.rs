@@ -60,6 +60,11 @@ impl<'a> Shares<'a> {
         Self { snapshot, events, denominators }
     }
 
+    /// Whether several events were measured.
+    pub(super) fn are_of_several(&self) -> bool {
+        self.denominators.len() > 1
+    }
+
     /// What the event's shares are relative to; zero for an event that was never measured.
     pub(super) fn denominator(&self, event: &str) -> Denominator {
         self.denominators.get(event).copied().unwrap_or_default()
