@@ -365,21 +365,27 @@ impl Refused<'_> {
 
     fn explain_malformed(&self, open_event: OpenEvent<'_>) -> String {
         let encoding = self.encoding;
-        if let Some(pmu) = &encoding.pmu {
+        if encoding.counted_by == CountedBy::Core || encoding.pmu.is_some() {
+            const REMEDY: &str = "count all modes (:ukh after the name, Attr::kernel(true))";
             let of_all_modes = PerfEventAttr { flags: self.raw.flags & !EXCLUDE_MODES, ..self.raw.clone() };
-            if of_all_modes.flags != self.raw.flags && open_event(&of_all_modes, self.target).is_ok() {
-                return format!(
-                    "the PMU {pmu} cannot exclude a mode; count all modes (:ukh after the name, Attr::kernel(true))"
-                );
+            let pmu = encoding.pmu.as_ref().map_or("this processor's PMU".into(), |pmu| format!("the PMU {pmu}"));
+            match open_event(&of_all_modes, self.target) {
+                _ if of_all_modes.flags == self.raw.flags => {}
+                Ok(_) => return format!("{pmu} cannot exclude a mode; {REMEDY}"),
+                Err(libc::EACCES) if encoding.pmu.is_none() => {
+                    return format!("{pmu} rejects the event as malformed, or cannot exclude a mode; then {REMEDY}");
+                }
+                Err(_) => {}
             }
-            if !self.target.is_whole_cpu()
-                && let Some(cpus) = self.machine.cpumask(pmu)
-            {
-                return format!(
-                    "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count \
-                     for entire CPUs or sockets, never for one thread; open it on one of them (Target::cpu)"
-                );
-            }
+        }
+        if let Some(pmu) = &encoding.pmu
+            && !self.target.is_whole_cpu()
+            && let Some(cpus) = self.machine.cpumask(pmu)
+        {
+            return format!(
+                "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count for \
+                 entire CPUs or sockets, never for one thread; open it on one of them (Target::cpu)"
+            );
         }
         let why = match self.attr.event().kind() {
             Kind::Breakpoint(_) => MALFORMED_BREAKPOINT,
