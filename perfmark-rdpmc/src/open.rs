@@ -1,5 +1,6 @@
 //! Opens events, and explains the kernel's errors.
 
+mod big_little;
 mod sampling;
 
 use crate::attr::{Attr, Request};
@@ -114,23 +115,48 @@ fn open_one(
     machine: &Machine,
     open_event: OpenEvent<'_>,
 ) -> Result<Opened, Error> {
+    let encoding = &request.encoding;
     let mut raw = request.attr();
+    let error_of = |raw: &PerfEventAttr| open_event(raw, target).err();
+    if let Some(why) = big_little::reason(&raw, None, encoding, machine, error_of) {
+        return Err(Error::refused(attr.to_string(), why));
+    }
+    let errno = match open_with_access(attr, encoding, &mut raw, target, open_event) {
+        Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
+        Err(errno) => errno,
+    };
+    if matches!(errno, libc::ENOENT | libc::EINVAL)
+        && let Some(mut listed) = big_little::listed(&request.attr(), encoding, machine)
+        && let Ok(fd) = open_with_access(attr, encoding, &mut listed, target, open_event)
+    {
+        return Ok(Opened { fd, encoding: request.encoding });
+    }
+    let refused = Refused { attr, raw: &raw, encoding, target, machine };
+    Err(Error::os(errno, "perf_event_open", attr.to_string(), &refused.explain(errno, open_event)))
+}
+
+/// Tries each way of reading. The error, and `raw`, are those of the last request, which asks for the least: it
+/// concerns the event, not the way of reading.
+fn open_with_access(
+    attr: &Attr,
+    encoding: &Encoding,
+    raw: &mut PerfEventAttr,
+    target: &Target,
+    open_event: OpenEvent<'_>,
+) -> Result<Descriptor, i32> {
     let config1 = raw.config1;
-    let mut refusal = None;
-    for &access in user_access_requests(attr, &request.encoding) {
+    let mut refusal = libc::EINVAL;
+    for &access in user_access_requests(attr, encoding) {
         raw.config1 = config1 | access;
-        match open_event(&raw, target) {
-            Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
-            // The last request asks for the least. Its errno concerns the event, not the way of reading.
-            Err(errno) => refusal = Some(errno),
+        match open_event(raw, target) {
+            Ok(fd) => return Ok(fd),
+            Err(errno) => refusal = errno,
         }
-        if !matches!(refusal, Some(libc::EOPNOTSUPP | libc::EINVAL)) {
+        if !matches!(refusal, libc::EOPNOTSUPP | libc::EINVAL) {
             break;
         }
     }
-    let errno = refusal.unwrap_or(libc::EINVAL);
-    let refused = Refused { attr, raw: &raw, encoding: &request.encoding, target, machine };
-    Err(Error::os(errno, "perf_event_open", attr.to_string(), &refused.explain(errno, open_event)))
+    Err(refusal)
 }
 
 /// Bits to add to `config1`, in the order in which to try them.
@@ -175,7 +201,10 @@ impl Refused<'_> {
         if let Some(why) = self.explain_target(errno, open_event) {
             return why;
         }
-        let error_of = |raw: &PerfEventAttr| open_event(raw, self.target).err();
+        let mut error_of = |raw: &PerfEventAttr| open_event(raw, self.target).err();
+        if let Some(why) = big_little::reason(self.raw, Some(errno), self.encoding, self.machine, &mut error_of) {
+            return why.into();
+        }
         if let Some(why) = sampling::reason(self.raw, errno, self.machine, error_of) {
             return why;
         }

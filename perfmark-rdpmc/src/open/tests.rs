@@ -204,6 +204,48 @@ fn a_cpu_of_one_kind_of_core_needs_only_that_kinds_pmu() {
     assert_eq!(opened, [(0, 4), (16, 8)], "cpu_core is 4, cpu_atom is 8");
 }
 
+/// As `perf_init_event` in `kernel/events/core.c` and `armpmu_map_event` in `drivers/perf/arm_pmu.c`, linux 4.14, 5.15
+/// and 6.6.
+#[test]
+fn generic_events_are_counted_on_several_arm_pmus_by_old_kernels_too() {
+    /// Why a hardware event and a cache event are refused.
+    const OLD: [Option<i32>; 2] = [Some(libc::EINVAL), None];
+    const LATER: [Option<i32>; 2] = [Some(libc::ENOENT); 2];
+    const NEW: [Option<i32>; 2] = [None; 2];
+    let machine = Machine::fixture("big-little");
+    let open = |text: &str, [refusal_of_hardware, refusal_of_caches]: [Option<i32>; 2]| {
+        let mut opened = Vec::new();
+        let mut answer = |raw: &PerfEventAttr, _: &Target| {
+            let refusal = match (raw.kind, raw.config >> 32, raw.config & 0xffff_ffff) {
+                (sys::TYPE_HARDWARE, 6.., 9) => Some(libc::ENOENT),
+                (sys::TYPE_HARDWARE | sys::TYPE_HW_CACHE, 8.., _) if refusal_of_hardware.is_none() => {
+                    Some(libc::ENOENT)
+                }
+                (sys::TYPE_HARDWARE, 6.., _) => refusal_of_hardware,
+                (sys::TYPE_HW_CACHE, 6.., _) => refusal_of_caches,
+                _ => None,
+            };
+            refusal.map_or(Ok(()), Err)?;
+            opened.push((raw.kind, raw.config));
+            Ok(fs::File::open("/dev/null").expect("there").into())
+        };
+        let result = open_each(&attr(text), &Target::this_thread(), &machine, &mut answer);
+        result.map(|_| opened).map_err(|error| error.to_string())
+    };
+    for kernel in [OLD, LATER] {
+        assert_eq!(open("cycles", kernel), Ok(vec![(6, 0x11), (7, 0x11)]));
+        assert_eq!(open("instructions", kernel), Ok(vec![(6, 8), (7, 8)]));
+        for text in ["L1-dcache-load-misses", "stalled-cycles-frontend"] {
+            let error = open(text, kernel).expect_err("too old");
+            assert!(error.contains("linux before 6.6 opens no generic event on each of several Arm PMUs"), "{error}");
+        }
+    }
+    assert_eq!(open("cycles", NEW), Ok(vec![(0, 6 << 32), (0, 7 << 32)]));
+    assert_eq!(open("L1-dcache-load-misses", NEW), Ok(vec![(3, 6 << 32 | 0x1_0000), (3, 7 << 32 | 0x1_0000)]));
+    let error = open("ref-cycles", NEW).expect_err("no such event");
+    assert!(error.contains("this processor's PMU does not have the event"), "{error}");
+}
+
 #[test]
 fn each_documented_errno_has_its_cause() {
     let of = |text, errno| message(&attr(text), &Machine::fixture("alder-lake"), errno, Ok(()));
