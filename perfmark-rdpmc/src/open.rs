@@ -5,7 +5,7 @@ mod sampling;
 
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
-use crate::event::{CountedBy, Encoding, Kind};
+use crate::event::{CountedBy, Encoding, Kind, Modifier};
 use crate::machine::{DEVICES, Machine, ONLINE_CPUS, PARANOID};
 use crate::rights::{Rights, field};
 use crate::sys::{
@@ -125,9 +125,18 @@ fn open_one(
         Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
         Err(errno) => errno,
     };
-    if matches!(errno, libc::ENOENT | libc::EINVAL)
-        && let Some(mut listed) = big_little::listed(&request.attr(), encoding, machine)
-        && let Ok(fd) = open_with_access(attr, encoding, &mut listed, target, open_event)
+    let names_machine =
+        attr.has(FLAG_EXCLUDE_HOST | FLAG_EXCLUDE_GUEST) || attr.event().modifiers().contains(Modifier::Guest);
+    let other = match errno {
+        libc::ENOENT | libc::EINVAL => big_little::listed(&request.attr(), encoding, machine),
+        // Apple's PMUs (`m1_pmu_set_event_filter` in `drivers/perf/apple_m1_cpu_pmu.c`, linux 6.14).
+        libc::EOPNOTSUPP if encoding.counted_by == CountedBy::Core && !names_machine => {
+            Some(PerfEventAttr { flags: raw.flags | FLAG_EXCLUDE_GUEST, ..request.attr() })
+        }
+        _ => None,
+    };
+    if let Some(mut other) = other
+        && let Ok(fd) = open_with_access(attr, encoding, &mut other, target, open_event)
     {
         return Ok(Opened { fd, encoding: request.encoding });
     }

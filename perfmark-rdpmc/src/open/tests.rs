@@ -247,6 +247,22 @@ fn generic_events_are_counted_on_several_arm_pmus_by_old_kernels_too() {
 }
 
 #[test]
+fn a_pmu_that_cannot_count_virtual_machines_counts_the_host() {
+    let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & FLAG_EXCLUDE_GUEST {
+        0 => Err(libc::EOPNOTSUPP),
+        _ => Ok(fs::File::open("/dev/null").expect("there").into()),
+    };
+    let machine = Machine::fixture("armv8.8-threshold");
+    let mut open = |text| open_each(&attr(text), &Target::this_thread(), &machine, &mut answer);
+    for text in ["cycles", "inst_retired", "cycles:H"] {
+        assert!(open(text).is_ok(), "{text}");
+    }
+    for text in ["cycles:G", "cycles:GH", "page-faults"] {
+        assert_eq!(open(text).expect_err("as requested").errno(), Some(libc::EOPNOTSUPP), "{text}");
+    }
+}
+
+#[test]
 fn each_documented_errno_has_its_cause() {
     let of = |text, errno| message(&attr(text), &Machine::fixture("alder-lake"), errno, Ok(()));
     let mixed = of("uprobe/path=/bin/true,offset=1/", libc::EINTR);
