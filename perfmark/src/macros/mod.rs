@@ -35,8 +35,9 @@ pub mod private;
 /// the grammar; the report says which events the machine has.
 ///
 /// Without quotes, the compiler accepts only the generic names. In quotes, it also accepts a name that a PMU may list
-/// (`"topdown-retiring"`), which is any name that is not a near miss of a generic one. An event with its PMU
-/// (`"cpu/topdown-retiring/"`) may have any name.
+/// (`"l1d_cache_refill"`), which is any name that is not a near miss of a generic one. An event with its PMU
+/// (`"armv8_pmuv3/l1d_cache_refill/"`) may have any name. Topdown metrics cannot be recorded: the kernel counts them
+/// only in a group, and marks open each hardware event by itself.
 ///
 /// A call of a mark costs about 90 instructions with `time` alone, 140 with two events that hardware counts, and about
 /// 35 more for each further event. With more than four events, `time` included, it costs about 2,200 (see the chapter

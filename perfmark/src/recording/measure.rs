@@ -186,7 +186,8 @@ impl Meter {
             return Ok(Self { event: EventSpec::Counter(event), source: Source::Emulated(counter) });
         }
         let is_emulated = EmulatedCounter::is_counted(&event);
-        let mut counter = Counter::open(&Attr::new(event)).map_err(|why| {
+        // As for marks: with 64 bits, `cycles` may have no counter on arm64.
+        let mut counter = Counter::open(&Attr::new(event).wide(false)).map_err(|why| {
             let is_refused = matches!(why.errno_name(), Some("ENOENT" | "EACCES" | "EPERM" | "ENODEV" | "EOPNOTSUPP"));
             let is_remedy = is_emulated && is_refused;
             let remedy = if is_remedy { "; `perfmark run --emulate` counts it without a PMU" } else { "" };

@@ -12,6 +12,7 @@ mod sampled;
 mod attribution;
 mod calls;
 mod cost;
+mod counted;
 mod libraries;
 mod limits;
 mod samplings;
