@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::platform::files::{check_file, in_this_process};
 use crate::platform::signals;
 use crate::platform::terminal::{remember_named, say};
-use crate::report::{Format, Report};
-use crate::settings::Filter;
+use crate::report::{Format, Report, View};
 use crate::settings::environment::{self, Environment, choice};
+use crate::settings::{Filter, FilterError};
 use crate::snapshot::Snapshot;
 
 /// Where the report goes, in which format, and when.
@@ -26,13 +26,8 @@ pub(super) struct OutputSettings {
     pub(super) format: Format,
     /// Whether a table on a terminal may have colours.
     pub(super) may_color: bool,
-    /// The width of a table that does not go to a terminal.
-    columns: Option<usize>,
-    /// The most marks in a table.
-    top: Option<usize>,
-    lines: Option<usize>,
-    /// The marks whose details a table has.
-    details: Option<Filter>,
+    /// What the report shows, in the width of a table that does not go to a terminal.
+    view: View,
     /// Whether readers of a report in JSON get the source text of hot lines from it, and not from files.
     embeds_sources: bool,
     pub(super) dumps: DumpSettings,
@@ -60,10 +55,7 @@ const DEFAULT: OutputSettings = OutputSettings {
     output: Output::Stderr,
     format: Format::Table,
     may_color: false,
-    columns: None,
-    top: None,
-    lines: None,
-    details: None,
+    view: View::DEFAULT,
     embeds_sources: false,
     dumps: DumpSettings { interval: None, signal: None },
     reports_on_sigint: false,
@@ -108,12 +100,14 @@ impl OutputSettings {
         let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse::<usize>().ok());
         // Some environments set it to 0 where there is no terminal.
         let columns = columns.filter(|&columns| columns > 0);
-        let top = environment.text("PERFMARK_TOP", "using 20", number);
-        let lines = environment.text("PERFMARK_LINES", "using 3", number);
-        let details = environment.text("PERFMARK_DETAILS", "showing no details", |text| match text {
-            "off" => Ok(None),
-            marks => marks.parse().map(Some),
-        });
+        let view = View {
+            columns: columns.unwrap_or(View::DEFAULT.columns),
+            is_limited: columns.is_some(),
+            top: environment.text("PERFMARK_TOP", "using 20", number).unwrap_or(View::DEFAULT.top),
+            lines: environment.text("PERFMARK_LINES", "using 3", number).unwrap_or(View::DEFAULT.lines),
+            details: environment.text("PERFMARK_DETAILS", "showing no details", details).flatten(),
+            ..View::DEFAULT
+        };
         let at_sigint = [("end", false), ("report", true)];
         let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", |value| choice(value, &at_sigint));
         let sources = [("read", false), ("embed", true)];
@@ -122,10 +116,7 @@ impl OutputSettings {
             output,
             format,
             may_color,
-            columns,
-            top,
-            lines,
-            details: details.flatten(),
+            view,
             embeds_sources: embeds_sources.unwrap_or(false),
             dumps,
             reports_on_sigint: reports_on_sigint.unwrap_or(false),
@@ -135,32 +126,11 @@ impl OutputSettings {
 
     /// The report in that format that these settings describe, except for its destination.
     pub(super) fn report<'a>(&self, snapshot: &'a Snapshot, format: Format) -> Report<'a> {
-        let mut report = self.with_sources(Report::new(snapshot).format(format), format);
-        if let Some(columns) = self.columns {
-            report = report.width(columns);
+        let report = Report::with_view(snapshot, format, self.view.clone());
+        #[cfg(feature = "json")]
+        if self.embeds_sources && format == Format::Json {
+            return report.embed_sources();
         }
-        if let Some(top) = self.top {
-            report = report.top(top);
-        }
-        if let Some(lines) = self.lines {
-            report = report.lines(lines);
-        }
-        if let Some(details) = &self.details {
-            report = report.details(details);
-        }
-        report
-    }
-
-    /// The report with source text, if the settings require it.
-    #[cfg(feature = "json")]
-    fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
-        if self.embeds_sources && format == Format::Json { report.embed_sources() } else { report }
-    }
-
-    /// Other formats have no embedded sources.
-    #[cfg(not(feature = "json"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn with_sources<'a>(&self, report: Report<'a>, _: Format) -> Report<'a> {
         report
     }
 }
@@ -172,6 +142,10 @@ pub(super) fn after_the_program(report: &Report<'_>, format: Format) -> String {
 
 fn number(text: &str) -> Result<usize, &'static str> {
     if text == "all" { Ok(usize::MAX) } else { text.parse().map_err(|_| "expected a number or `all`") }
+}
+
+fn details(text: &str) -> Result<Option<Filter>, FilterError> {
+    if text == "off" { Ok(None) } else { text.parse().map(Some) }
 }
 
 fn output(value: &OsStr) -> Result<Output, String> {
@@ -258,7 +232,11 @@ mod tests {
 
     #[test]
     fn zero_columns_are_as_no_columns() {
-        assert_eq!(["0", "x", "90"].map(|value| parse(&[("COLUMNS", value)]).0.columns), [None, None, Some(90)]);
+        let width = |value| {
+            let view = parse(&[("COLUMNS", value)]).0.view;
+            (view.columns, view.is_limited)
+        };
+        assert_eq!(["0", "x", "90"].map(width), [(100, false), (100, false), (90, true)]);
     }
 
     #[test]
