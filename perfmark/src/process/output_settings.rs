@@ -177,9 +177,11 @@ mod tests {
 
     #[test]
     fn an_empty_environment_and_empty_values_give_the_defaults() {
-        assert_eq!(parse(&[]), (DEFAULT, vec![]));
-        let empty = ["PERFMARK_OUTPUT", "PERFMARK_FORMAT", "PERFMARK_DUMP_INTERVAL", "PERFMARK_DUMP_SIGNAL"];
-        assert_eq!(parse(&empty.map(|name| (name, ""))), (DEFAULT, vec![]));
+        for variables in [None].into_iter().chain(environment::VARIABLES.map(|name| Some((name, "")))) {
+            let (recording, wrong) = environment::read_from(variables.as_slice(), RecordingSettings::read);
+            assert_eq!((recording, wrong), (RecordingSettings::default(), vec![]), "{variables:?}");
+            assert_eq!(parse(variables.as_slice()), (DEFAULT, vec![]), "{variables:?}");
+        }
     }
 
     #[test]
@@ -248,44 +250,38 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
-        let cases = [
-            ("PERFMARK_FORMAT", "xml", "using table"),
-            ("PERFMARK_TOP", "-1", "expected a number or `all`; using 20"),
-            ("PERFMARK_LINES", "few", "expected a number or `all`; using 3"),
-            ("PERFMARK_DETAILS", "a=every:0", "showing no details"),
-            ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds, such as 60 or 0.5"),
-            ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
-            ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
-            ("PERFMARK_DUMP_SIGNAL", "USR3", "writing no dumps at signals"),
-            ("PERFMARK_ON_SIGINT", "dump", "expected `end` or `report`; using `end`"),
-            ("PERFMARK_OUTPUT", "/", "is a directory"),
-            ("PERFMARK_OUTPUT", "/tmp/no-such-folder/", "the name of a file does not end with `/`"),
-            ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
-        ];
-        environment::assert_refused(OutputSettings::read, &DEFAULT, &cases);
-    }
-
-    #[test]
-    fn each_variable_reports_what_was_given_what_applies_instead_and_what_to_do() {
+    fn a_wrong_value_gives_the_default_and_is_reported_with_what_applies_instead_and_what_to_do() {
         /// A misspelt value of each variable, and what its message says to do.
         const MISSPELT: [(&str, &str, &str); 16] = [
-            ("PERFMARK", "of", "expected `on` or `off`"),
+            ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
             ("PERFMARK_EVENTS", "time,offcpu", "did you mean `off_cpu`? Using "),
             ("PERFMARK_FILTER", "app::run=cycels", "did you mean `cycles`? Recording "),
-            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`"),
+            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`; measuring without this budget"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "set it to a file"),
             ("PERFMARK_FORMAT", "jsn", "expected one of table, "),
-            ("PERFMARK_TOP", "al", "expected a number or `all`"),
-            ("PERFMARK_LINES", "al", "expected a number or `all`"),
+            ("PERFMARK_TOP", "al", "expected a number or `all`; using 20"),
+            ("PERFMARK_LINES", "al", "expected a number or `all`; using 3"),
             ("PERFMARK_DETAILS", "app::run=cycels", "did you mean `cycles`? Showing "),
             ("PERFMARK_DUMP_INTERVAL", "1m", "expected seconds, such as 60"),
             ("PERFMARK_DUMP_SIGNAL", "URS1", if SIGNALS { "expected for example USR1" } else { "enable its feature" }),
-            ("PERFMARK_ON_SIGINT", "reprot", "expected `end` or `report`"),
+            ("PERFMARK_ON_SIGINT", "reprot", "expected `end` or `report`; using `end`"),
             ("PERFMARK_CALL_GRAPH", "onn", "expected `off` or `on`"),
-            ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`"),
+            ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`; using `auto`"),
             ("PERFMARK_SAMPLE", "99hz", if SAMPLES { "expected `off`, a number" } else { "enable its feature" }),
             ("PERFMARK_SOURCES", "embedded", "expected `read` or `embed`"),
+        ];
+        /// Other wrong values.
+        const WRONG: [(&str, &str, &str); 10] = [
+            ("PERFMARK_EVENTS", "cycles instructions", "; separate events by commas; using time,"),
+            ("PERFMARK_EVENTS", ",", "expected at least one event"),
+            ("PERFMARK_BUDGET", "0%", "a budget of 0 % is not possible; it must be above 0 % and at most 100 %"),
+            ("PERFMARK_OUTPUT", "/", "is a directory"),
+            ("PERFMARK_OUTPUT", "/tmp/no-such-folder/", "the name of a file does not end with `/`"),
+            ("PERFMARK_TOP", "-1", "expected a number or `all`"),
+            ("PERFMARK_DETAILS", "a=every:0", "every:0"),
+            ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
         ];
         const SIGNALS: bool = cfg!(all(feature = "signal", any(target_os = "linux", target_os = "android")));
         const SAMPLES: bool = cfg!(feature = "sampling");
@@ -300,18 +296,19 @@ mod tests {
             ("PERFMARK_SAMPLE", "99", "sampling", SAMPLES),
         ];
         let read = |name: &str, value: &str| {
-            let output = ("PERFMARK_OUTPUT", "/tmp/report");
-            let variables =
-                if name.starts_with("PERFMARK_DUMP") { &[output, (name, value)][..] } else { &[(name, value)] };
-            #[cfg_attr(feature = "sampling", allow(unused_variables, reason = "only other builds say something later"))]
-            let (settings, mut wrong) = environment::read_from(variables, RecordingSettings::read);
+            #[cfg_attr(feature = "sampling", allow(unused_mut, reason = "only other builds say something later"))]
+            let (mut recording, mut wrong) = environment::read_from(&[(name, value)], RecordingSettings::read);
             #[cfg(not(feature = "sampling"))]
-            wrong.extend(settings.cannot_sample);
-            wrong.extend(parse(variables).1);
+            wrong.extend(recording.cannot_sample.take());
+            let (output, wrong_output) = parse(&[(name, value)]);
+            wrong.extend(wrong_output);
+            if !wrong.is_empty() {
+                assert_eq!((recording, output), (RecordingSettings::default(), DEFAULT), "{name}={value}");
+            }
             wrong
         };
         assert_eq!(MISSPELT.map(|(name, ..)| name), environment::VARIABLES, "a new variable has a case here");
-        for (name, value, remedy) in MISSPELT {
+        for (name, value, remedy) in MISSPELT.into_iter().chain(WRONG) {
             assert_message(name, value, &read(name, value), remedy);
         }
         for (name, value, feature, has_feature) in REQUIRING {
