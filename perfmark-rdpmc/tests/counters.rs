@@ -48,7 +48,7 @@ fn exact(delta: Delta) -> u64 {
 
 fn an_error_names_event_errno_cause_and_remedy() {
     let Err(error) = Counter::open(&Attr::new(Event::raw(u64::MAX))) else {
-        return; // A PMU that accepts any number.
+        return println!("skipped: this PMU accepts any number");
     };
     let text = error.to_string();
     assert!(text.starts_with("r0xffffffffffffffff:u: "), "{text}");

@@ -119,10 +119,11 @@ fn an_empty_group_is_refused() {
 
 fn a_member_that_cannot_be_opened_is_named() {
     let attrs = [Attr::new(Software::TaskClock), Attr::new(Event::raw(u64::MAX))];
-    if let Err(error) = Group::open(&attrs) {
-        assert!(error.is_unsupported() || error.to_string().starts_with("r0xffffffffffffffff"), "{error}");
-        assert!(!error.to_string().contains("too big"), "{error}");
-    }
+    let Err(error) = Group::open(&attrs) else {
+        return println!("skipped: this PMU accepts any number");
+    };
+    assert!(error.is_unsupported() || error.to_string().starts_with("r0xffffffffffffffff"), "{error}");
+    assert!(!error.to_string().contains("too big"), "{error}");
 }
 
 fn only_a_leader_may_be_pinned_or_exclusive() {

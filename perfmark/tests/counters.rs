@@ -88,7 +88,7 @@ fn main() {
 const DISTURBED: u64 = 240;
 
 /// How much the end of a call in which the thread waited adds to a call around it, measured on arm64.
-const END_OF_WAITING: u64 = if cfg!(target_arch = "aarch64") { 660 } else { u64::MAX / 4 };
+const END_OF_WAITING: u64 = 660;
 
 fn instructions(name: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
@@ -633,7 +633,13 @@ fn waits_add_little() {
     };
     let (without, with) = (added(-1), added(1));
     println!("{without:?} instructions without a wait, {with:?} with one");
-    for n in 0..MARKS.len() {
+    let checked = if cfg!(target_arch = "aarch64") {
+        MARKS.len()
+    } else {
+        println!("not checked: what a wait adds to the calls around it, whose bound is for arm64");
+        1
+    };
+    for n in 0..checked {
         let most = DISTURBED + END_OF_WAITING * n as u64;
         assert!(with[n].abs_diff(without[n]) <= most, "{}", MARKS[n]);
     }

@@ -270,6 +270,9 @@ fn switched_off_async_functions_behave_as_before_and_record_nothing() {
         return;
     }
     let program = std::env::current_exe().expect("its path");
-    let child = Command::new(program).args(["--exact", NAME]).env("PERFMARK", "off").output().expect("runs");
+    let mut child = Command::new(program);
+    program::unset_variables(&mut child);
+    let child = child.args(["--exact", NAME]).env("PERFMARK", "off").output().expect("runs");
     program::assert_code(&child, 0);
+    assert!(program::text(&child.stdout).contains("test result: ok. 1 passed"), "{}", program::ending(&child));
 }
