@@ -60,7 +60,6 @@ fn main() {
             ("the_programs_own_events_contribute_no_value_to_hardware_events", || {
                 keeps_own_descriptors("events", SYSCALL, Lost::All);
             }),
-            ("user_space_reads_work_without_their_descriptors", || keeps_own_descriptors("sockets", &[], Lost::Faults)),
         ],
     );
 }

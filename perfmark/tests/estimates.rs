@@ -497,29 +497,6 @@ fn calls_that_a_gap_had_left_when_other_marks_ended_it_were_not_skipped() {
     assert_eq!(around.estimated, inside.skipped, "self is an estimate only if the call inside was skipped");
 }
 
-#[perfmark(page_faults, name = "still open")]
-fn still_open() -> Snapshot {
-    (0..4_000).for_each(|_| inside_open());
-    snapshot()
-}
-
-#[perfmark(page_faults, every = 8, name = "inside open")]
-fn inside_open() {
-    faults(1);
-}
-
-#[test]
-fn an_estimate_is_complete_while_the_caller_is_open() {
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    let during = still_open();
-    let Some((mark, values)) = find(&during, "inside open") else { return };
-    assert_eq!(mark.calls, 4_000);
-    assert_near("the total", values.total, 4_000, IN_BURSTS * 7.0 * 4_000.0);
-}
-
 /// What each mark really cost, and the variance of its estimate.
 static TRUTH: Mutex<BTreeMap<&str, (i64, f64)>> = Mutex::new(BTreeMap::new());
 /// Of the marks below, one call in this many is measured.

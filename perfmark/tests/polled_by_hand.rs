@@ -88,16 +88,6 @@ fn a_running_poll_was_not_suspended_also_if_a_call_inside_was() {
 }
 
 #[perfmark(time)]
-async fn never_polled() {}
-
-#[test]
-fn a_future_that_is_never_polled_is_not_a_call() {
-    drop(never_polled());
-    drop(Box::pin(never_polled()));
-    assert_counts("never_polled", [0; 5]);
-}
-
-#[perfmark(time)]
 async fn outlives_its_thread() {
     yields(1).await;
 }
