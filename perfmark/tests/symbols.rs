@@ -169,7 +169,10 @@ fn check(snapshot: &Snapshot) {
     let (first, all) = (of(FIRST), lines.values().sum::<u64>() as f64);
     println!("{lines:?}");
     let error = (0.3 * 0.7 / all).sqrt();
-    if cfg!(not(debug_assertions)) {
+    let lost = snapshot.samples[0].lost;
+    if cfg!(debug_assertions) || lost > 0 {
+        println!("shares are not checked: this is a build without optimization, or samples were lost: {lost}");
+    } else {
         assert!((first / all - 0.3).abs() < 5.0 * error + 0.02, "{lines:?}");
     }
     assert!(first + of(FIRST + 1) > 0.9 * all, "{lines:?}");
