@@ -3,7 +3,7 @@
 mod support;
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Hardware, Reading, Region, Software, known_loop};
-use support::{named, trial};
+use support::{named, open_if_supported, trial};
 
 fn main() {
     support::run(
@@ -76,10 +76,7 @@ fn a_placeholder_event_is_refused() {
 
 /// Whatever region a counter gets: no signal, no panic, and no lasting effect.
 fn anothers_region(attr: &Attr) {
-    let opened = || match Counter::open(attr) {
-        Err(error) if error.is_unsupported() => None,
-        opened => Some(opened.unwrap_or_else(|error| panic!("{error}"))),
-    };
+    let opened = || open_if_supported(attr);
     let (Some(one), Some(two)) = (opened(), opened()) else { return };
     let region = |counter: &Counter| {
         let mut region = Region::default();
@@ -197,11 +194,7 @@ fn a_pinned_event_that_does_not_fit_says_so() {
 }
 
 fn a_software_event_is_read_by_the_kernel() {
-    let counter = match Counter::open(&Attr::new(Software::TaskClock)) {
-        Ok(counter) => counter,
-        Err(error) if error.is_unsupported() => return,
-        Err(error) => panic!("{error}"),
-    };
+    let Some(counter) = open_if_supported(&Attr::new(Software::TaskClock)) else { return };
     assert_eq!(counter.read_user(), None);
     assert!(counter.user_reads().is_err_and(|why| why.contains("kernel")));
     let before = counter.read().expect("readable");

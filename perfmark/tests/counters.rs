@@ -14,6 +14,9 @@ use perfmark_rdpmc::{
 };
 
 fn main() {
+    if cfg!(debug_assertions) {
+        println!("values that depend on the compiler's optimization are not checked: this build has none");
+    }
     support::run(
         vec![support::trial(
             "promise_1_kernel_events_that_other_code_stopped_are_unmeasured",

@@ -95,7 +95,7 @@ fn keeps_own_descriptors(scenario: &str, variables: &[(&str, &str)], lost: Lost)
     }
     let hardware = &mark(&report, "looped")["values"]["instructions"];
     if hardware.is_null() {
-        return;
+        return println!("hardware events are not checked: none is recorded here");
     }
     let (measured, unmeasured) = calls(&report, "looped", "instructions");
     let expected = if lost == Lost::All { (2 * CALLS, 2 * CALLS) } else { (4 * CALLS, 0) };

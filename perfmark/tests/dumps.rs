@@ -114,7 +114,10 @@ fn dumped(file: &Path) -> perfmark::Snapshot {
 #[test]
 fn a_dump_has_the_names_of_sampled_functions() {
     let _alone = alone();
-    let Ok(sampling) = perfmark::Sampling::new().frequency(999).start() else { return println!("skipped: no samples") };
+    let sampling = match perfmark::Sampling::new().frequency(999).start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("skipped: {why}"),
+    };
     // The dump has a call, whichever test was first.
     work();
     while snapshot().samples.iter().all(|samples| samples.paths.is_empty()) {
@@ -134,8 +137,8 @@ fn a_dump_has_the_names_of_sampled_functions() {
 #[test]
 fn a_dump_that_samples_has_the_samples_of_the_time_before_it() {
     let _alone = alone();
-    if perfmark::Sampling::new().start().is_err() {
-        return println!("skipped: no samples");
+    if let Err(why) = perfmark::Sampling::new().start() {
+        return println!("skipped: {why}");
     }
     let path = file("sampling");
     // No other test has this rate.

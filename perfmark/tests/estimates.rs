@@ -144,10 +144,7 @@ fn the_cost_so_far_of_open_calls_is_reported_separately() {
     if passed_in_own_process() {
         return;
     }
-    let values = |snapshot: &Snapshot, name: &str| {
-        let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known").clone();
-        mark.values.iter().find(|values| values.event == "page-faults").cloned()
-    };
+    let values = |snapshot: &Snapshot, name: &str| find(snapshot, name).map(|(_, values)| values);
     let during = goes_on();
     let (Some(outer), Some(inner)) = (values(&during, "goes on"), values(&during, "goes on inside")) else { return };
     assert_eq!((outer.measured, outer.total, inner.total), (0, 0, 0));
@@ -179,10 +176,7 @@ fn a_span_of_time_has_of_an_open_call_what_it_cost_in_that_span() {
         return;
     }
     let [first, second, third] = measures_itself();
-    let values = |snapshot: &Snapshot| {
-        let mark = snapshot.marks.iter().find(|mark| mark.name == "measures itself").expect("it is known");
-        mark.values.iter().find(|values| values.event == "page-faults").map(|values| values.in_flight_self)
-    };
+    let values = |snapshot: &Snapshot| find(snapshot, "measures itself").map(|(_, values)| values.in_flight_self);
     let spans = [first.since(&Snapshot::default()), second.since(&first), third.since(&second), third.since(&first)];
     let [Some(start), Some(one), Some(other), Some(both)] = spans.each_ref().map(values) else { return };
     // Making a snapshot causes faults, too.

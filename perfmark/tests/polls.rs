@@ -12,6 +12,9 @@ use perfmark::{Values, perfmark, snapshot};
 use perfmark_rdpmc::known_loop;
 
 fn main() {
+    if cfg!(debug_assertions) {
+        println!("values that depend on the compiler's optimization are not checked: this build has none");
+    }
     support::run(
         vec![],
         &[

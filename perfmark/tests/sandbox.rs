@@ -155,7 +155,10 @@ fn call_everywhere() {
 fn is_sampled_before() {
     // SAFETY: it takes no pointers; the signal ends a program in which the reason is never given.
     unsafe { libc::alarm(60) };
-    let Ok(_sampling) = perfmark::Sampling::new().start() else { return println!("not sampled") };
+    let _sampling = match perfmark::Sampling::new().start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("not sampled: {why}"),
+    };
     assert!(!perfmark::disable_counters());
     kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
     let says_why = || perfmark::snapshot().samples.iter().any(|samples| samples.why_without.is_some());

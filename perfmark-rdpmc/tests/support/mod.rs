@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::panic::UnwindSafe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use perfmark_rdpmc::{Attr, Counter, Hardware};
+use perfmark_rdpmc::{Attr, Counter, Error, Hardware};
 
 /// A test that needs user-space reads of hardware counters.
 pub(crate) type OnPmu = (&'static str, fn());
@@ -52,9 +52,18 @@ pub(crate) fn named<F: FnOnce() + UnwindSafe + Send + 'static>(test: F) -> Trial
 /// Opens a counter. `None` on a target without counters; panics for any other error.
 #[allow(dead_code, reason = "not every test program uses it")]
 pub(crate) fn open_if_supported(attr: &Attr) -> Option<Counter> {
-    match Counter::open(attr) {
-        Ok(counter) => Some(counter),
-        Err(error) if error.is_unsupported() => None,
+    if_supported(Counter::open(attr))
+}
+
+/// What was opened. On a target without counters, prints the reason and returns `None`; panics for any other error.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) fn if_supported<T>(opened: Result<T, Error>) -> Option<T> {
+    match opened {
+        Ok(opened) => Some(opened),
+        Err(error) if error.is_unsupported() => {
+            println!("not run: {error}");
+            None
+        }
         Err(error) => panic!("{error}"),
     }
 }
