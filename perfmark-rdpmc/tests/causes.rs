@@ -3,7 +3,6 @@
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod files;
 mod support;

@@ -17,7 +17,6 @@ use perfmark_rdpmc::{
 };
 use support::Case;
 
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod memory;
 #[allow(dead_code, reason = "other test programs use the rest")]

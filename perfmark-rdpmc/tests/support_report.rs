@@ -1,7 +1,6 @@
 //! The support report of machines that are described by files, and of this machine.
 
 #[cfg(target_os = "linux")]
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod files;
 

@@ -1,7 +1,8 @@
 //! What clients of the built-in server receive, whatever they send.
 #![cfg(feature = "exporter")]
 
-mod program;
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use child::{fork, in_child};
 use perfmark::{Exporter, Exporting, perfmark};
 
 #[perfmark(time)]
@@ -164,16 +166,8 @@ fn the_port_is_in_use_until_the_exporter_is_dropped() {
 
 #[test]
 fn a_forked_child_serves_nothing_and_does_not_wait() {
-    let exporting = exporting();
-    // SAFETY: the child only drops the value and exits.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            drop(exporting);
-            libc::_exit(7);
-        }
-        program::wait_for(child, 7);
-    }
-    let (head, _) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
+    let mut exporting = Some(exporting());
+    assert!(in_child(fork, || exporting.take().is_some()));
+    let (head, _) = ask(exporting.expect("the parent's").address(), b"GET /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
 }

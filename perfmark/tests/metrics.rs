@@ -3,11 +3,13 @@
 #![allow(clippy::float_cmp, reason = "the floats are counts")]
 
 mod alone;
-mod program;
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 
 use std::collections::BTreeMap;
 
 use alone::passed_in_own_process;
+use child::{fork, in_child};
 use perfmark::{Filter, Metrics, perfmark, snapshot};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -168,18 +170,10 @@ fn a_child_forked_during_a_scrape_reports_its_own_calls_only() {
             }
         });
         for _ in 0..30 {
-            // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits; a signal
-            // ends it if it hangs.
-            unsafe {
-                let child = libc::fork();
-                if child == 0 {
-                    libc::alarm(20);
-                    measured();
-                    let calls = scrape(&registry)["perfmark_calls_total{mark=\"metrics::measured\"}"];
-                    libc::_exit(i32::from(calls != 1.0));
-                }
-                program::wait_for(child, 0);
-            }
+            assert!(in_child(fork, || {
+                measured();
+                scrape(&registry)["perfmark_calls_total{mark=\"metrics::measured\"}"] == 1.0
+            }));
         }
         is_over.store(true, Relaxed);
     });

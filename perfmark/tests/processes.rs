@@ -3,7 +3,6 @@
 //! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod program;
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]

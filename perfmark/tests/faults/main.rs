@@ -5,7 +5,6 @@
 //! with the report, or with the last dump where an ending leaves no report.
 
 #[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod crowds;
 mod endings;

@@ -11,6 +11,7 @@ use std::{ptr, thread};
 use perfmark::{Report, Samples, Sampling, Stacks, perfmark};
 
 use crate::alone;
+use crate::child::{fork, in_child};
 use crate::loops::{spin_seven, spin_three};
 use crate::memory::faults;
 use crate::sampled::{sampled, wait_until_sampled};
@@ -209,7 +210,7 @@ fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
     let taken = || perfmark::snapshot().samples.iter().map(Samples::taken).sum::<u64>();
     let is_noted =
         || perfmark::snapshot().notes.iter().any(|note| note.contains("forked from another, and is not sampled"));
-    let in_child = || {
+    let child = || {
         again(100_000);
         let (before, was_noted) = (taken(), is_noted());
         let in_mark = sampled(Sampling::new().frequency(3_001), || {
@@ -221,17 +222,7 @@ fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
     };
     sampled(Sampling::new().frequency(3_001), || {
         wait_until_sampled();
-        // SAFETY: the child ends below.
-        match unsafe { libc::fork() } {
-            // SAFETY: nothing of the parent's is to be done in the child.
-            0 => unsafe { libc::_exit(in_child().into()) },
-            child => {
-                let mut status = 0;
-                // SAFETY: a child of this process.
-                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-                assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1, "{status:#x}");
-            }
-        }
+        assert!(in_child(fork, child));
     });
 }
 
