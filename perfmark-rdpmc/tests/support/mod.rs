@@ -49,6 +49,14 @@ pub(crate) fn named<F: FnOnce() + UnwindSafe + Send + 'static>(test: F) -> Trial
     trial(path.rsplit("::").next().unwrap_or(path), test)
 }
 
+/// Tests that have the names of their functions, and need user-space reads of hardware counters.
+#[allow(unused_macros, reason = "not every test program uses it")]
+macro_rules! tests {
+    ($($test:ident,)*) => { &[$((stringify!($test), $test)),*] };
+}
+#[allow(unused_imports, reason = "not every test program uses it")]
+pub(crate) use tests;
+
 /// Opens a counter. `None` on a target without counters; panics for any other error.
 #[allow(dead_code, reason = "not every test program uses it")]
 pub(crate) fn open_if_supported(attr: &Attr) -> Option<Counter> {
