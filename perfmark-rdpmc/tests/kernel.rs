@@ -19,7 +19,6 @@ use support::Case;
 
 mod child;
 mod memory;
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod support;

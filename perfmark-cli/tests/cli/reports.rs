@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
-use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout, terminal};
-use super::program::text;
+use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
+use super::program::{terminal, text};
 use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -109,7 +109,7 @@ fn each_is_accepted_only_with_some_formats() {
 
 /// What a command prints on a terminal that is its stdout and stderr.
 fn on_terminal(mut command: Command) -> String {
-    let (mut ours, theirs) = terminal();
+    let (mut ours, theirs) = terminal(0).expect("a terminal");
     let mut child = command.stdout(theirs.try_clone().expect("cloned")).stderr(theirs).spawn().expect("started");
     // Closes the command's own copies of the descriptors.
     drop(command);

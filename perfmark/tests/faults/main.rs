@@ -13,6 +13,8 @@ mod libraries;
 mod limits;
 mod machine;
 mod contexts;
+#[path = "../../../perfmark-rdpmc/tests/process/mod.rs"]
+mod process;
 mod processes;
 #[path = "../project/mod.rs"]
 mod project;
