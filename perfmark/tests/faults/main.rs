@@ -7,6 +7,8 @@
 #[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
 mod child;
 mod crowds;
+#[path = "../executor/mod.rs"]
+mod executor;
 mod endings;
 mod ledger;
 mod libraries;
