@@ -16,7 +16,7 @@ use std::{env, fs, process};
 
 use perfmark::symbols::Symbols;
 use perfmark::{Format, HotLine, Report, Sampling, Snapshot, SourceText, perfmark};
-use program::{SCENARIO, assert_code, scenario_of};
+use program::{Folder, SCENARIO, assert_code, scenario_of};
 
 /// The line of the first loop; the second one is in the next line.
 const FIRST: u32 = line!() + 5;
@@ -119,23 +119,6 @@ fn main() {
         ("packed_debug_information_beside_the_program_has_inlined_functions", packed),
     ];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = program::file(name);
-        _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("made");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The report of a sampled run of the program.

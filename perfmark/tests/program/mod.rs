@@ -113,3 +113,21 @@ pub(crate) fn file(name: &str) -> PathBuf {
     _ = fs::remove_file(&path);
     path
 }
+
+/// A directory for one test, removed when it ends.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = file(name);
+        _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("made");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
+}
