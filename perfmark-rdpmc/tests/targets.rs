@@ -13,10 +13,8 @@ use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::{Attr, Delta, Error, Event, Hardware, Software, Target, TargetCounter, TargetGroup};
 use support::Case;
 
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod memory;
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod support;
