@@ -153,10 +153,8 @@ pub(super) fn try_open(event: &SampledEvent, settings: &SampleSettings) -> Resul
 /// The event, or without one the best that can be sampled.
 fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) -> Sampler {
     let sampler = |attr: Attr| {
-        // A hardware event is pinned, so that it is counted all the time. On arm64, one of 64 bits may take two
-        // counters, or the only one that marks could use.
-        let is_hardware = attr.event().is_hardware();
-        let sampler = Sampler::new(attr.pinned(is_hardware).wide(false).disabled(true)).content(Content::IP);
+        // On arm64, an event of 64 bits may take two counters, or the only one that marks could use.
+        let sampler = Sampler::new(attr.wide(false).disabled(true)).content(Content::IP);
         let sampler = if has_several { sampler.content(Content::IDENTIFIER) } else { sampler };
         let sampler =
             if settings.timestamps { sampler.content(Content::TIME).clock(Clock::Monotonic) } else { sampler };
@@ -173,7 +171,8 @@ fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) ->
     if let Some(event) = &event.event {
         return sampler(Attr::new(event.clone()));
     }
-    let cycles = sampler(Attr::new(Hardware::Cycles));
+    // Pinned, so that it is counted all the time.
+    let cycles = sampler(Attr::new(Hardware::Cycles).pinned(true));
     let is_usable = cycles.clone().pages(1).open().is_ok();
     if is_usable { cycles } else { sampler(Attr::new(Software::CpuClock)) }
 }
