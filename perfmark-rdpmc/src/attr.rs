@@ -207,7 +207,8 @@ impl Attr {
 
     /// Whether to request 64-bit counters first. This matters on arm64, where a counter has 32 bits unless more are
     /// requested and available. Totals are exact either way: the kernel handles an interrupt when a narrow counter
-    /// overflows. Before Armv8.5, only the cycle counter has 64 bits that user space can read. A wide `cycles` waits
+    /// overflows. A PMU without interrupts, of which the kernel says at boot that it cannot sample, loses overflows.
+    /// Before Armv8.5, only the cycle counter has 64 bits that user space can read. A wide `cycles` waits
     /// while another event uses it, even if other counters are free.
     #[must_use]
     pub fn wide(self, wide: bool) -> Self {

@@ -118,7 +118,9 @@ fn open_one(
     let encoding = &request.encoding;
     let mut raw = request.attr();
     let error_of = |raw: &PerfEventAttr| open_event(raw, target).err();
-    if let Some(why) = big_little::reason(&raw, None, encoding, machine, error_of) {
+    if raw.kind == sys::TYPE_HW_CACHE
+        && let Some(why) = big_little::reason(&raw, encoding, machine, error_of)
+    {
         return Err(Error::refused(attr.to_string(), why));
     }
     let errno = match open_with_access(attr, encoding, &mut raw, target, open_event) {
@@ -211,7 +213,9 @@ impl Refused<'_> {
             return why;
         }
         let mut error_of = |raw: &PerfEventAttr| open_event(raw, self.target).err();
-        if let Some(why) = big_little::reason(self.raw, Some(errno), self.encoding, self.machine, &mut error_of) {
+        if matches!(errno, libc::EINVAL | libc::ENOENT)
+            && let Some(why) = big_little::reason(self.raw, self.encoding, self.machine, &mut error_of)
+        {
             return why.into();
         }
         if let Some(why) = sampling::reason(self.raw, errno, self.machine, error_of) {
@@ -410,7 +414,7 @@ impl Refused<'_> {
             match open_event(&of_all_modes, self.target) {
                 _ if of_all_modes.flags == self.raw.flags => {}
                 Ok(_) => return format!("{pmu} cannot exclude a mode; {REMEDY}"),
-                Err(libc::EACCES) if encoding.pmu.is_none() => {
+                Err(libc::EACCES) if encoding.pmu.is_none() && cfg!(target_arch = "riscv64") => {
                     return format!("{pmu} rejects the event as malformed, or cannot exclude a mode; then {REMEDY}");
                 }
                 Err(_) => {}

@@ -1,12 +1,12 @@
 //! Generic events on one of several Arm PMUs. Linux opens them since 6.6 (`PERF_PMU_CAP_EXTENDED_HW_TYPE` in
-//! `drivers/perf/arm_pmu.c`). Before, the answer is ENOENT, and before 5.12 EINVAL; but a cache event opens there, and
-//! counts on any of the PMUs.
+//! `drivers/perf/arm_pmu.c`). Versions from 5.13 to 6.5 answer ENOENT. Older ones answer EINVAL for a hardware event,
+//! and count a cache event on any of the PMUs.
 
 use crate::event::{Encoding, Event, Hardware};
 use crate::machine::Machine;
-use crate::sys::{PerfEventAttr, TYPE_HARDWARE, TYPE_HW_CACHE, config_on_pmu, pmu_of_config};
+use crate::sys::{FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE, TYPE_HW_CACHE, pmu_of_config};
 
-/// The events that the generic ones are (`armv8_pmuv3_perf_map` in `drivers/perf/arm_pmuv3.c`, linux 6.5).
+/// Generic events, and their names in the PMUs' lists (`armv8_pmuv3_perf_map` in `drivers/perf/arm_pmuv3.c`).
 const LISTED: [(Hardware, &str); 9] = [
     (Hardware::Cycles, "cpu_cycles"),
     (Hardware::Instructions, "inst_retired"),
@@ -18,8 +18,6 @@ const LISTED: [(Hardware, &str); 9] = [
     (Hardware::StalledCyclesFrontend, "stall_frontend"),
     (Hardware::StalledCyclesBackend, "stall_backend"),
 ];
-/// The type of no PMU.
-const NO_PMU: u32 = i32::MAX.cast_unsigned();
 
 /// The request for the same event, as the PMU lists it.
 pub(super) fn listed(raw: &PerfEventAttr, encoding: &Encoding, machine: &Machine) -> Option<PerfEventAttr> {
@@ -32,11 +30,10 @@ pub(super) fn listed(raw: &PerfEventAttr, encoding: &Encoding, machine: &Machine
     (listed.kind != raw.kind).then(|| PerfEventAttr { kind: listed.kind, config: listed.config, ..raw.clone() })
 }
 
-/// Why the kernel refuses a generic event with this errno, or would count it on another PMU, if it is too old.
-/// `error_of` is its answer to another request.
+/// Why the kernel refuses a generic event, or would count it on another PMU, if it is too old. `error_of` is its answer
+/// to another request.
 pub(super) fn reason(
     raw: &PerfEventAttr,
-    errno: Option<i32>,
     encoding: &Encoding,
     machine: &Machine,
     mut error_of: impl FnMut(&PerfEventAttr) -> Option<i32>,
@@ -45,14 +42,15 @@ pub(super) fn reason(
     if !is_generic || find("inst_retired", encoding, machine).is_none() {
         return None;
     }
-    let mut answers = |kind, config| error_of(&PerfEventAttr { kind, config, ..raw.clone() }) == errno;
-    let is_too_old = match errno {
-        None => raw.kind == TYPE_HW_CACHE && answers(TYPE_HW_CACHE, config_on_pmu(NO_PMU, raw.config & 0xff_ffff)),
-        Some(libc::EINVAL) => answers(TYPE_HARDWARE, config_on_pmu(NO_PMU, Hardware::Cycles as u64)),
-        Some(libc::ENOENT) => answers(TYPE_HARDWARE, pmu_of_config(raw.config) << 32),
-        Some(_) => false,
+    // Each of the PMUs counts cycles.
+    let cycles = PerfEventAttr {
+        kind: TYPE_HARDWARE,
+        size: PerfEventAttr::SIZE,
+        config: pmu_of_config(raw.config) << 32 | Hardware::Cycles as u64,
+        flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV,
+        ..PerfEventAttr::default()
     };
-    is_too_old.then_some(
+    matches!(error_of(&cycles), Some(libc::EINVAL | libc::ENOENT)).then_some(
         "linux before 6.6 opens no generic event on each of several Arm PMUs; name one that they list, such as \
          cpu_cycles, inst_retired or l1d_cache_refill",
     )

@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
 use std::rc::Rc;
-use std::sync::OnceLock;
 
+use once_cell::sync::OnceCell;
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Event, OffCpu};
 
@@ -197,8 +197,9 @@ impl Meter {
         let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
-            static TRUTH: PerProcess<OnceLock<Option<LoopCheck>>> = PerProcess::new();
-            let truth = TRUTH.get().ok().and_then(|truth| *truth.get_or_init(|| LoopCheck::of(&counter).ok()));
+            static TRUTH: PerProcess<OnceCell<LoopCheck>> = PerProcess::new();
+            let truth =
+                TRUTH.get().ok().and_then(|truth| truth.get_or_try_init(|| LoopCheck::of(&counter)).ok().copied());
             if let Some(why) = truth.and_then(|truth| unreliable(&event, truth)) {
                 return Err(MeasureError(why));
             }

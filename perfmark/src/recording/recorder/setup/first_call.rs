@@ -402,7 +402,8 @@ fn end_of_thread() {
         // SAFETY: RESOURCES: the reference becomes a pointer at once.
         let resources = unsafe { resources(thread) }.map(NonNull::from);
         thread.clear_recorder();
-        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it.
+        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it. At its end, a
+        // thread is in no hook and in no first call.
         let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
         if let (Some(resources), Ok(registry)) = (&resources, registry()) {
             registry.retire(&resources.cells);
