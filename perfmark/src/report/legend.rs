@@ -128,14 +128,15 @@ impl Legend<'_> {
         Some(format!("this machine was busy: {why}{remedy}"))
     }
 
-    /// The marks with estimates that cannot be true, and what to do.
+    /// The marks with values that cannot be true, and what to do.
     pub(super) fn impossible(&self) -> Option<String> {
         let is_so =
             |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && self.shares.is_impossible(values));
         let what = format!(
-            "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
-             error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their \
-             costs differ; or calls were scaled. Measure all calls, of fewer marks and events (PERFMARK_FILTER)"
+            "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, have a standard error \
+             of more than half, or are shares of a sum with such values. Few calls were measured, and their costs \
+             differ; calls were scaled; or too much probe overhead was subtracted from short calls. Measure all calls, \
+             of fewer marks and events (PERFMARK_FILTER)"
         );
         self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
     }
