@@ -239,10 +239,12 @@ fn a_second_mark_of_an_item_is_refused() {
 
 #[test]
 fn an_items_own_attribute_takes_precedence_over_its_containers() {
-    let (skipped, marked) = (quote! { #[perfmark(skip)] fn b() { 1 } }, quote! { #[a] #[perfmark(cycles)] mod b {} });
-    assert_expands(&quote!(super time), &skipped, &skipped);
-    assert_expands(&quote!(super), &marked, &marked);
+    let skipped = quote! { #[perfmark(skip)] fn b() { 1 } };
     assert_expands(&quote!(time), &skipped, &skipped);
+    let with_path = quote! { #[::perfmark::perfmark(skip)] fn b() { 1 } };
+    assert_expands(&quote!(super time), &skipped, &with_path);
+    let marked = quote! { #[a] #[::perfmark::perfmark(cycles)] mod b {} };
+    assert_expands(&quote!(super), &quote! { #[a] #[perfmark(cycles)] mod b {} }, &marked);
 }
 
 #[test]
