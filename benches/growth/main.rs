@@ -90,7 +90,7 @@ fn run() -> io::Result<()> {
          the mark adds to a call of the same function unmarked. If many functions are called in turn, unmarked\n\
          calls wait for mispredicted branches, and the work of a mark overlaps with that wait. perfmark's\n\
          `tests/stack.rs` limits the stack of a thread's first call of a mark to 4 KiB, and of later calls to\n\
-         1 KiB."
+         2 KiB."
     );
     for note in &notes {
         _ = write!(caption, "\n\n{note}");

@@ -215,6 +215,9 @@ def check_flame_of_samples(browser, folder):
             whole = "the samples shown" if samples["removed"] else "all samples"
             assert f"Outside marks: {share(outside, taken, samples)} of {whole}" in text, text
             assert browser.run("return flame.tree.textOf(flame.tree.root)").startswith(f"{whole}: "), whole
+            names = "return [...document.querySelectorAll('#samples .functions code')].map((name) => name.textContent)"
+            rows = browser.run(names)
+            assert page != "sampled" or rows == ["Words::read", "__memmove_avx_unaligned"], rows
             count += len(shown)
     browser.open(folder / "sampled-thirty.html")
     browser.run("changeFlame('samples')")

@@ -87,7 +87,7 @@ def test(options, cargo_options, arguments):
         endings.append(describe(result))
         print(f"\n==== {program.source} on {options.cpu}", flush=True)
         if options.quiet and endings[-1] == "ok":
-            skipped = re.findall(rb"^(?:.*: )?skipped: .*|^.* \.\.\. ignored.*", result.stdout, re.MULTILINE)
+            skipped = re.findall(rb"^(?:.*: )?(?:skipped|not \w+): .*|^.* \.\.\. ignored.*", result.stdout, re.MULTILINE)
             print(b"\n".join([*skipped, summaries(result.stdout)]).decode(errors="replace"))
         else:
             show(result, stderr=sys.stdout)

@@ -1,6 +1,7 @@
 //! Containers of functions: `impl`, `trait` and inline `mod`. Each function and each container in them gets the
-//! attribute, unless it has its own. An attribute that is not recognized (renamed, or in a `cfg_attr`) expands later
-//! and takes precedence. Items are found without syn's tree: see `function`.
+//! attribute, unless it has its own. If its own is in a `cfg_attr`, it gets both: the compiler resolves `cfg_attr`
+//! before it expands an item's first attribute, so the container's attribute sees the item's own one and yields to it.
+//! Items are found without syn's tree: see `function`.
 
 use std::iter::Peekable;
 use std::vec;
@@ -130,8 +131,7 @@ fn is_marked(item: &[TokenTree]) -> bool {
     item.last().and_then(braces).is_some() && !matches!(Kind::of(item), Kind::Other(_))
 }
 
-/// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name gets a second one, and its
-/// own takes precedence. That fails on a container, and where a third attribute between the two wraps the body.
+/// `#[perfmark(…)]`, recognized by its own name. An item whose attribute has another name is marked twice.
 struct OwnAttribute {
     /// The tokens of the path before `perfmark`.
     path: Vec<TokenTree>,
@@ -157,8 +157,8 @@ fn own_attribute(token: &TokenTree) -> Option<OwnAttribute> {
     Some(OwnAttribute { path, name, arguments })
 }
 
-/// The token; if it is the brackets of `#[perfmark(…)]`, with the path of the crate.
-fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
+/// The token. If it is the brackets of `#[perfmark(…)]`, with the path of the crate.
+pub(crate) fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
     match (own_attribute(&token), &token) {
         (Some(OwnAttribute { path, name, arguments }), TokenTree::Group(group)) if path.is_empty() => {
             TokenTree::Group(with_content(group, quote!(#krate::#name #(#arguments)*)))
@@ -167,14 +167,11 @@ fn with_path(token: TokenTree, krate: &TokenStream) -> TokenTree {
     }
 }
 
-/// The location of an attribute that would mark the item again. `#[perfmark(skip)]` does not.
-pub(crate) fn second_mark(attributes: &[TokenTree]) -> Option<Span> {
-    let own = attributes.iter().filter_map(own_attribute);
-    let mut marks = own.filter(|own| match &own.arguments[..] {
-        [TokenTree::Group(arguments)] => !is_skip(&arguments.stream()),
-        _ => true,
-    });
-    marks.next().map(|own| own.name.span())
+/// The location of the item's first own attribute, and whether it is `#[perfmark(skip)]`.
+pub(crate) fn own_mark(attributes: &[TokenTree]) -> Option<(Span, bool)> {
+    let OwnAttribute { name, arguments, .. } = attributes.iter().find_map(own_attribute)?;
+    let is_skip = matches!(&arguments[..], [TokenTree::Group(arguments)] if is_skip(&arguments.stream()));
+    Some((name.span(), is_skip))
 }
 
 /// `#[perfmark(skip)]`

@@ -1,6 +1,6 @@
 //! Adds a mark's entry and exit to the function's body, or to its future.
 
-use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
@@ -13,6 +13,9 @@ use crate::future;
 use crate::signature;
 use crate::tokens::{is_punct, is_word, may_contain_impl, with_content};
 
+/// The first word of the attribute that a container gives to its items.
+const INHERITED: &str = "super";
+
 pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
     try_expand(args, item).unwrap_or_else(|error| {
         // Keeping the item avoids further errors, and editors can still complete.
@@ -22,28 +25,33 @@ pub(crate) fn expand(args: &TokenStream, item: &TokenStream) -> TokenStream {
 }
 
 fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream> {
+    let mut args = args.clone().into_iter().peekable();
+    let is_inherited = args.next_if(|token| is_word(Some(token), &[INHERITED])).is_some();
+    let args = &args.collect();
     let (attributes, words) = container::split_attributes(item);
-    if let Some(span) = container::second_mark(&attributes) {
-        let why = "this item has two `#[perfmark]` attributes: remove one of them";
-        return Err(syn::Error::new(span, why));
+    let parsed = |args: &TokenStream| {
+        let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
+        parsed.parse2(args.clone())
+    };
+    match container::own_mark(&attributes) {
+        Some(_) if is_inherited => {
+            let krate = parsed(args)?.krate();
+            return Ok(attributes.into_iter().map(|token| container::with_path(token, &krate)).chain(words).collect());
+        }
+        Some((_, true)) => return Ok(item.clone()),
+        Some((span, _)) => {
+            let why = "this item has two `#[perfmark]` attributes: remove one of them";
+            return Err(syn::Error::new(span, why));
+        }
+        None if container::is_skip(args) => return Ok(item.clone()),
+        None => {}
     }
     let function = match Kind::of(&words) {
         Kind::Container => None,
         Kind::Function { name, is_async } => Some(Function::parse(name, is_async, &attributes, item)),
         Kind::Other(error) => Some(Err(error)),
     };
-    if container::is_skip(args) {
-        return Ok(match function {
-            Some(Ok(function)) => {
-                let Function { head, body, .. } = unmarked(function);
-                quote!(#head #body)
-            }
-            // An item that cannot be marked has no mark to remove.
-            _ => item.clone(),
-        });
-    }
-    let parsed = |input: ParseStream<'_>| Args::parse(input, OF_ITEM)?.of_one_mark();
-    let parsed = parsed.parse2(args.clone())?;
+    let parsed = parsed(args)?;
     let krate = parsed.krate();
     let Some(function) = function.transpose()? else {
         if let Some(name) = &parsed.name {
@@ -52,15 +60,14 @@ fn try_expand(args: &TokenStream, item: &TokenStream) -> syn::Result<TokenStream
             return Err(syn::Error::new(name.span(), why));
         }
         let (head, body) = container::split_body(item.clone())?;
-        let of_futures = without_every(args);
+        let (inherited, of_futures) = (Ident::new(INHERITED, Span::call_site()), without_every(args));
         let attribute = |tokens: &[TokenTree]| {
             let args = if parsed.every.is_some() && is_future(tokens) { &of_futures } else { args };
-            Some(quote!(#krate::perfmark(#args)))
+            Some(quote!(#krate::perfmark(#inherited #args)))
         };
         return Ok(container::mark_items(&head, &body, &krate, &attribute));
     };
     let mark = mark(&parsed, &function.name);
-    let function = unmarked(function);
     if let Some(marked) = future::expand(&function, &mark, &krate) {
         return parsed.check_future().map(|()| marked);
     }
@@ -155,112 +162,9 @@ pub(crate) fn recording(args: &Args) -> TokenStream {
     quote!([#events] #every #is_fenced)
 }
 
-/// The function without an earlier mark: its own attribute expands after the one of the enclosing `impl` or `mod`.
-fn unmarked(mut function: Function) -> Function {
-    let (inner_attributes, statements) = split_inner_attributes(function.body.stream());
-    let statements = without_mark(&statements);
-    function.body = with_content(&function.body, quote!(#inner_attributes #statements));
-    function
-}
-
 /// Whether lints require a particular expression as the body (`clippy::non_canonical_clone_impl`,
 /// `clippy::non_canonical_partial_ord_impl`). An `allow` on the function does not silence them, but they ignore a body
 /// that comes from a macro.
 fn is_checked_for_canonical_form(name: &Ident) -> bool {
     name == "clone" || name == "partial_cmp"
-}
-
-/// The statements without the code that an earlier mark added. These are its forms:
-///
-/// - `let perfmark_begun = …; let perfmark_value = match () { () => { statements } … }`
-/// - `… private::mark! { … } '_perfmark: { statements }`
-/// - `… private::polled! { { … } future }`, with or without `.await`
-fn without_mark(statements: &[TokenTree]) -> TokenStream {
-    if let Some(body) = marked_body(statements) {
-        return body;
-    }
-    let (mut plain, mut rest, mut before) = (TokenStream::new(), statements, None);
-    while let Some((first, after)) = rest.split_first() {
-        if let Some((future, after)) = parse_own_macro(rest) {
-            let future: Vec<TokenTree> = future.into_iter().collect();
-            match (future.last(), after) {
-                (Some(TokenTree::Group(block)), [_, await_]) if is_word(Some(await_), &["await"]) => {
-                    plain.extend(block.stream());
-                    return plain;
-                }
-                _ => plain.extend(future),
-            }
-            rest = after;
-            continue;
-        }
-        plain.extend([match first {
-            TokenTree::Group(group) if is_word(before, &["pin"]) => {
-                let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-                TokenTree::Group(with_content(group, without_mark(&inside)))
-            }
-            first => first.clone(),
-        }]);
-        (before, rest) = (Some(first), after);
-    }
-    plain
-}
-
-/// If the tokens start with one of this crate's macros: the future in it, or the statements after `mark!`; and the
-/// tokens that follow.
-fn parse_own_macro(tokens: &[TokenTree]) -> Option<(TokenStream, &[TokenTree])> {
-    let mut at = 0;
-    // `::a::b`
-    loop {
-        if is_punct(tokens.get(at), ':') && is_punct(tokens.get(at + 1), ':') {
-            at += 2;
-        } else if at > 0 {
-            break;
-        }
-        if !matches!(tokens.get(at)?, TokenTree::Ident(_)) {
-            return None;
-        }
-        at += 1;
-    }
-    let [.., private, _, _, called] = &tokens[..at] else { return None };
-    let [bang, TokenTree::Group(group), after @ ..] = &tokens[at..] else { return None };
-    if !is_word(Some(private), &["private"]) || !is_punct(Some(bang), '!') {
-        return None;
-    }
-    let inside: Vec<TokenTree> = group.stream().into_iter().collect();
-    match &inside[..] {
-        [TokenTree::Group(mark), future @ ..]
-            if is_word(Some(called), &["polled"]) && is_mark(&mark.stream().into_iter().collect::<Vec<_>>()) =>
-        {
-            Some((future.iter().cloned().collect(), after))
-        }
-        mark => match after {
-            [.., TokenTree::Group(body)] if is_word(Some(called), &["mark"]) && is_mark(mark) => {
-                Some((body.stream(), &[]))
-            }
-            _ => None,
-        },
-    }
-}
-
-/// The original body, if the tokens start with a call as [`expand`] writes it.
-fn marked_body(tokens: &[TokenTree]) -> Option<TokenStream> {
-    let is_begin = is_word(tokens.first(), &["let"]) && is_word(tokens.get(1), &["perfmark_begun"]);
-    if !is_begin {
-        return None;
-    }
-    // `let perfmark_value: … = match () { () => { … } … }`
-    let arms = tokens.windows(3).find_map(|tokens| match tokens {
-        [match_, _, TokenTree::Group(arms)] if is_word(Some(match_), &["match"]) => Some(arms.stream()),
-        _ => None,
-    });
-    match arms?.into_iter().nth(3)? {
-        TokenTree::Group(body) => Some(body.stream()),
-        _ => None,
-    }
-}
-
-/// Whether the tokens are a mark as [`mark`] writes it. The check covers enough of them to rule out other code.
-fn is_mark(tokens: &[TokenTree]) -> bool {
-    matches!(tokens, [TokenTree::Literal(_), TokenTree::Group(events), TokenTree::Literal(_), is_fenced, ..]
-        if events.delimiter() == Delimiter::Bracket && is_word(Some(is_fenced), &["true", "false"]))
 }

@@ -146,7 +146,8 @@ impl Attr {
     /// Whether to exclude virtual machines that this thread runs. On arm64 hosts without VHE (see
     /// [`exclude_hv`](Self::exclude_hv)), a count that includes the hypervisor then misses what the host does just
     /// before and just after a guest runs (a blackout window; `Documentation/arch/arm64/perf.rst`, "Accuracy", linux
-    /// 6.12).
+    /// 6.12). Without this setting, virtual machines are excluded nevertheless if the PMU requires it, as Apple's do
+    /// before linux 6.15.
     #[must_use]
     pub fn exclude_guest(self, exclude: bool) -> Self {
         self.flag(FLAG_EXCLUDE_GUEST, exclude)
@@ -206,7 +207,9 @@ impl Attr {
 
     /// Whether to request 64-bit counters first. This matters on arm64, where a counter has 32 bits unless more are
     /// requested and available. Totals are exact either way: the kernel handles an interrupt when a narrow counter
-    /// overflows.
+    /// overflows. A PMU without interrupts, of which the kernel says at boot that it cannot sample, loses overflows.
+    /// Before Armv8.5, only the cycle counter has 64 bits that user space can read. A wide `cycles` waits
+    /// while another event uses it, even if other counters are free.
     #[must_use]
     pub fn wide(self, wide: bool) -> Self {
         Self { wide, ..self }

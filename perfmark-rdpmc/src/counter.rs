@@ -35,7 +35,8 @@ use crate::target::Target;
 ///
 /// On a machine with several kinds of core (performance and efficiency cores, big.LITTLE), an event that does not name
 /// one kind is opened on the PMU of each, and the counts are added. The counter continues when its thread moves between
-/// them. Its regions then use full readings at start and end.
+/// them. Its regions then use full readings at start and end. On several Arm PMUs, generic cache events require linux
+/// 6.6; events that the PMUs list, such as `l1d_cache_refill`, do not.
 ///
 /// In a forked child, reading a counter of the parent is an error. The parent's counters continue.
 #[derive(Debug)]
@@ -183,9 +184,11 @@ impl Counter {
     ///
     /// let Ok(counter) = Counter::open(&Attr::new(Hardware::Instructions)) else { return };
     /// let mut region = Region::default();
-    /// counter.begin(&mut region);
-    /// std::hint::black_box(6 * 7);
-    /// println!("{:?}", counter.end(&region));
+    /// for n in 0..100u64 {
+    ///     counter.begin(&mut region);
+    ///     std::hint::black_box(n.is_power_of_two());
+    ///     println!("{n}: {:?}", counter.end(&region));
+    /// }
     /// ```
     #[inline]
     pub fn begin(&self, region: &mut Region) {

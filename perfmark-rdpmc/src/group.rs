@@ -30,6 +30,9 @@ use crate::target::Target;
 /// # Ok::<(), perfmark_rdpmc::Error>(())
 /// ```
 ///
+/// If other events used the counters for part of the time, `running` advances less than `enabled` from one reading to
+/// the next. [`read_syscall`](Self::read_syscall) returns these times as of now.
+///
 /// Like its counters, it belongs to the thread that opened it, and is not `Send`:
 ///
 /// ```compile_fail

@@ -35,47 +35,11 @@
 //!
 //! # Many short regions
 //!
-//! [`Counter::begin`] and [`Counter::end`] cost a fraction of two readings while the kernel leaves the counter alone:
-//!
-//! ```
-//! use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region};
-//!
-//! if let Ok(counter) = Counter::open(&Attr::new(Hardware::BranchMisses)) {
-//!     let mut region = Region::default();
-//!     for n in 0..100u64 {
-//!         counter.begin(&mut region);
-//!         std::hint::black_box(n.is_power_of_two());
-//!         if let Delta::Exact(misses) = counter.end(&region) {
-//!             println!("{n}: {misses}");
-//!         }
-//!     }
-//! }
-//! ```
+//! [`Counter::begin`] and [`Counter::end`] cost a fraction of two readings while the kernel leaves the counter alone.
 //!
 //! # Ratios
 //!
-//! Only events of one [`Group`] are counted during exactly the same time. Divide only their values by one another:
-//!
-//! ```
-//! use perfmark_rdpmc::{Attr, Delta, Group, Hardware};
-//!
-//! match Group::open(&[Attr::new(Hardware::BranchMisses), Attr::new(Hardware::Branches)]) {
-//!     Ok(group) => {
-//!         // In user space, times may be older than the values.
-//!         let before = group.read_syscall()?;
-//!         std::hint::black_box((0..1000u64).filter(|n| n.is_power_of_two()).count());
-//!         let after = group.read_syscall()?;
-//!         // `running` is less than `enabled` if other events used the counters for part of the time.
-//!         println!("counted for {} of {} ns", after.running - before.running, after.enabled - before.enabled);
-//!         if let [Delta::Exact(misses), Delta::Exact(branches)] = after.since(&before)[..] {
-//!             println!("{:.1} % of the branches", 100.0 * misses as f64 / branches as f64);
-//!         }
-//!     }
-//!     // For a group with more events than the PMU has counters, the error says how many fit.
-//!     Err(why) => eprintln!("{why}"),
-//! }
-//! # Ok::<(), perfmark_rdpmc::Error>(())
-//! ```
+//! Only events of one [`Group`] are counted during exactly the same time. Divide only their values by one another.
 //!
 //! # More events than counters
 //!
@@ -116,21 +80,7 @@
 //! # Other threads, CPUs and cgroups
 //!
 //! A [`TargetCounter`] or a [`TargetGroup`] counts what a [`Target`] does: another thread or process, an entire CPU, or
-//! a cgroup. Each reading is a `read(2)`, by any thread:
-//!
-//! ```
-//! use perfmark_rdpmc::{Attr, Software, Target, TargetCounter};
-//!
-//! let mut child = std::process::Command::new("true").spawn()?;
-//! match TargetCounter::open(&Attr::new(Software::PageFaults), &Target::thread(child.id())) {
-//!     Ok(faults) => {
-//!         child.wait()?;
-//!         println!("{} page faults since the counter was opened", faults.read()?.value);
-//!     }
-//!     Err(why) => eprintln!("{why}"),
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! a cgroup. Each reading is a `read(2)`, by any thread.
 //!
 //! # Samples
 //!

@@ -1,10 +1,11 @@
 //! Opens events, and explains the kernel's errors.
 
+mod big_little;
 mod sampling;
 
 use crate::attr::{Attr, Request};
 use crate::error::{Error, errno_text, exhausted};
-use crate::event::{CountedBy, Encoding, Kind};
+use crate::event::{CountedBy, Encoding, Kind, Modifier};
 use crate::machine::{DEVICES, Machine, ONLINE_CPUS, PARANOID};
 use crate::rights::{Rights, field};
 use crate::sys::{
@@ -114,23 +115,59 @@ fn open_one(
     machine: &Machine,
     open_event: OpenEvent<'_>,
 ) -> Result<Opened, Error> {
+    let encoding = &request.encoding;
     let mut raw = request.attr();
-    let config1 = raw.config1;
-    let mut refusal = None;
-    for &access in user_access_requests(attr, &request.encoding) {
-        raw.config1 = config1 | access;
-        match open_event(&raw, target) {
-            Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
-            // The last request asks for the least. Its errno concerns the event, not the way of reading.
-            Err(errno) => refusal = Some(errno),
+    let error_of = |raw: &PerfEventAttr| open_event(raw, target).err();
+    if raw.kind == sys::TYPE_HW_CACHE
+        && let Some(why) = big_little::reason(&raw, encoding, machine, error_of)
+    {
+        return Err(Error::refused(attr.to_string(), why));
+    }
+    let errno = match open_with_access(attr, encoding, &mut raw, target, open_event) {
+        Ok(fd) => return Ok(Opened { fd, encoding: request.encoding }),
+        Err(errno) => errno,
+    };
+    let names_machine =
+        attr.has(FLAG_EXCLUDE_HOST | FLAG_EXCLUDE_GUEST) || attr.event().modifiers().contains(Modifier::Guest);
+    let other = match errno {
+        libc::ENOENT | libc::EINVAL => big_little::listed(&request.attr(), encoding, machine),
+        // Apple's PMUs (`m1_pmu_set_event_filter` in `drivers/perf/apple_m1_cpu_pmu.c`, linux 6.14).
+        libc::EOPNOTSUPP if encoding.counted_by == CountedBy::Core && !names_machine => {
+            Some(PerfEventAttr { flags: raw.flags | FLAG_EXCLUDE_GUEST, ..request.attr() })
         }
-        if !matches!(refusal, Some(libc::EOPNOTSUPP | libc::EINVAL)) {
+        _ => None,
+    };
+    if let Some(mut other) = other
+        && let Ok(fd) = open_with_access(attr, encoding, &mut other, target, open_event)
+    {
+        return Ok(Opened { fd, encoding: request.encoding });
+    }
+    let refused = Refused { attr, raw: &raw, encoding, target, machine };
+    Err(Error::os(errno, "perf_event_open", attr.to_string(), &refused.explain(errno, open_event)))
+}
+
+/// Tries each way of reading. The error, and `raw`, are those of the last request, which asks for the least: it
+/// concerns the event, not the way of reading.
+fn open_with_access(
+    attr: &Attr,
+    encoding: &Encoding,
+    raw: &mut PerfEventAttr,
+    target: &Target,
+    open_event: OpenEvent<'_>,
+) -> Result<Descriptor, i32> {
+    let config1 = raw.config1;
+    let mut refusal = libc::EINVAL;
+    for &access in user_access_requests(attr, encoding) {
+        raw.config1 = config1 | access;
+        match open_event(raw, target) {
+            Ok(fd) => return Ok(fd),
+            Err(errno) => refusal = errno,
+        }
+        if !matches!(refusal, libc::EOPNOTSUPP | libc::EINVAL) {
             break;
         }
     }
-    let errno = refusal.unwrap_or(libc::EINVAL);
-    let refused = Refused { attr, raw: &raw, encoding: &request.encoding, target, machine };
-    Err(Error::os(errno, "perf_event_open", attr.to_string(), &refused.explain(errno, open_event)))
+    Err(refusal)
 }
 
 /// Bits to add to `config1`, in the order in which to try them.
@@ -175,7 +212,12 @@ impl Refused<'_> {
         if let Some(why) = self.explain_target(errno, open_event) {
             return why;
         }
-        let error_of = |raw: &PerfEventAttr| open_event(raw, self.target).err();
+        let mut error_of = |raw: &PerfEventAttr| open_event(raw, self.target).err();
+        if matches!(errno, libc::EINVAL | libc::ENOENT)
+            && let Some(why) = big_little::reason(self.raw, self.encoding, self.machine, &mut error_of)
+        {
+            return why.into();
+        }
         if let Some(why) = sampling::reason(self.raw, errno, self.machine, error_of) {
             return why;
         }
@@ -365,21 +407,27 @@ impl Refused<'_> {
 
     fn explain_malformed(&self, open_event: OpenEvent<'_>) -> String {
         let encoding = self.encoding;
-        if let Some(pmu) = &encoding.pmu {
+        if encoding.counted_by == CountedBy::Core || encoding.pmu.is_some() {
+            const REMEDY: &str = "count all modes (:ukh after the name, Attr::kernel(true))";
             let of_all_modes = PerfEventAttr { flags: self.raw.flags & !EXCLUDE_MODES, ..self.raw.clone() };
-            if of_all_modes.flags != self.raw.flags && open_event(&of_all_modes, self.target).is_ok() {
-                return format!(
-                    "the PMU {pmu} cannot exclude a mode; count all modes (:ukh after the name, Attr::kernel(true))"
-                );
+            let pmu = encoding.pmu.as_ref().map_or("this processor's PMU".into(), |pmu| format!("the PMU {pmu}"));
+            match open_event(&of_all_modes, self.target) {
+                _ if of_all_modes.flags == self.raw.flags => {}
+                Ok(_) => return format!("{pmu} cannot exclude a mode; {REMEDY}"),
+                Err(libc::EACCES) if encoding.pmu.is_none() && cfg!(target_arch = "riscv64") => {
+                    return format!("{pmu} rejects the event as malformed, or cannot exclude a mode; then {REMEDY}");
+                }
+                Err(_) => {}
             }
-            if !self.target.is_whole_cpu()
-                && let Some(cpus) = self.machine.cpumask(pmu)
-            {
-                return format!(
-                    "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count \
-                     for entire CPUs or sockets, never for one thread; open it on one of them (Target::cpu)"
-                );
-            }
+        }
+        if let Some(pmu) = &encoding.pmu
+            && !self.target.is_whole_cpu()
+            && let Some(cpus) = self.machine.cpumask(pmu)
+        {
+            return format!(
+                "the PMU {pmu} lists the CPUs on which to open its events (cpumask: {cpus}); most such PMUs count for \
+                 entire CPUs or sockets, never for one thread; open it on one of them (Target::cpu)"
+            );
         }
         let why = match self.attr.event().kind() {
             Kind::Breakpoint(_) => MALFORMED_BREAKPOINT,

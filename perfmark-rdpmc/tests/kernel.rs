@@ -17,10 +17,8 @@ use perfmark_rdpmc::{
 };
 use support::Case;
 
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod memory;
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod support;

@@ -5,7 +5,6 @@
 
 mod child;
 mod memory;
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 mod support;
 #[path = "sampling/clock.rs"]

@@ -13,10 +13,8 @@ use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::{Attr, Delta, Error, Event, Hardware, Software, Target, TargetCounter, TargetGroup};
 use support::Case;
 
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod memory;
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod process;
 #[allow(dead_code, reason = "other test programs use the rest")]
 mod support;
@@ -269,7 +267,7 @@ fn missing() {
     let cpu = refused(&Target::this_thread().on_cpu(0xffff));
     assert!(cpu.contains("there is no CPU 65535, or it is offline; online are 0"), "{cpu}");
     if let Err(error) = whole_cpu() {
-        return println!("a directory that is no cgroup is not tried: {error}");
+        return println!("not run: a directory that is no cgroup: {error}");
     }
     let directory = refused(&Target::cgroup("/proc/self", 0).unwrap_or_else(|error| panic!("{error}")));
     assert!(directory.contains("EBADF: /proc/self is not the directory of a cgroup"), "{directory}");

@@ -35,7 +35,7 @@
 //!
 //! - `PERFMARK`: `on` or `off`. `off` records nothing; a call of a mark then costs a load and a branch. The default is
 //!   `on`. By default, programs of `cargo test` and programs that called no mark print no report; `PERFMARK=on`, or
-//!   any other of these variables, brings it back.
+//!   any variable `PERFMARK_…`, brings it back.
 //! - `PERFMARK_EVENTS`: the events of a bare `#[perfmark]`, separated by commas. The default is
 //!   `time,cycles,instructions`. With `time` alone, all marks record time only, and no counter is opened, whatever
 //!   events marks name ([`disable_counters`]).
@@ -54,7 +54,7 @@
 //!   lines execute in other functions, to the table; names of marks, separated by commas, do so for these
 //!   ([`Report::details`]). The default is `off`.
 //! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100. As the three above, it applies
-//!   to dumps, too; `perfmark run` and `perfmark report` have options instead.
+//!   to dumps, too. `perfmark run` and `perfmark report` also use it, and have options instead of the three.
 //! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, from the
 //!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
 //! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced; if it comes before the first
@@ -85,8 +85,11 @@
 //! # Features
 //!
 //! - `record` (default): records calls. Without it, a marked function is the function as written, and these items do
-//!   not exist: `Report`, `Format`, `Session`, `Dumps`, `measure`, `check_events`, their types, and the [`guide`]. The
-//!   features `html`, `csv`, `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and `criterion` enable it.
+//!   not exist: `Report`, `Format`, `Session`, `Dumps`, `measure`, `check_events`, their types, and the [`guide`]; the
+//!   types `HotFunction`, `HotLine`, `MarkedFunctions`, `SamplesByMark` and `StackFrame`; and the methods `names`,
+//!   `hot_functions`, `hot_lines` and `samples_by_mark` of [`Snapshot`], `of_mark`, `is_biased` and `expected` of
+//!   [`Samples`], `frames` of [`SampledStack`], and `has_mark` and `nearest` of [`Filter`]. The features `html`, `csv`,
+//!   `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and `criterion` enable it.
 //! - `std` (enabled by `record`, `serde` and `symbols`): functions and types. Without `record`, the functions do
 //!   nothing, and [`snapshot()`] is empty. Without `std`, perfmark has only [`perfmark`](macro@perfmark), [`region!`]
 //!   and [`defaults!`], and is `no_std`: it requires no allocator either.

@@ -4,6 +4,8 @@
 //! errors, which one run in a million exceeds.
 #![cfg(all(feature = "record", target_os = "linux"))]
 
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;
 mod alone;
@@ -11,6 +13,7 @@ mod alone;
 use std::thread;
 
 use alone::passed_in_own_process;
+use child::{fork, in_child};
 use memory::faults;
 use perfmark::{Budget, Filter, Mark, Snapshot, Values, budget, perfmark, set_budget, set_filter, snapshot};
 
@@ -168,19 +171,12 @@ fn the_first_thousand_calls_in_a_forked_child_are_measured() {
     let _within = Within::percent(TINY);
     (0..1_000_000).for_each(|n| _ = late(dense(n)));
     assert!(!are_measured(1_000_000));
-    // SAFETY: the child calls marks, which work after a fork, allocates, and exits.
-    let status = unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            // Many calls of another mark, so that the thread looks at its budget.
-            (0..1_000_000).for_each(|n| _ = dense(n));
-            libc::_exit(i32::from(!are_measured(999)));
-        }
-        let mut status = 0;
-        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
-        status
-    };
-    assert_eq!(status, 0, "the child's calls were not all measured");
+    let is_passed = in_child(fork, || {
+        // Many calls of another mark, so that the thread looks at its budget.
+        (0..1_000_000).for_each(|n| _ = dense(n));
+        are_measured(999)
+    });
+    assert!(is_passed, "the child's calls were not all measured");
 }
 
 #[perfmark(time, name = "rare")]

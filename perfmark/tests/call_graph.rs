@@ -4,7 +4,6 @@
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
-mod executor;
 mod program;
 
 use std::collections::BTreeMap;
@@ -12,12 +11,10 @@ use std::env;
 use std::hint::black_box;
 use std::mem;
 use std::panic::catch_unwind;
-use std::pin::{Pin, pin};
 use std::process::ExitCode;
 
-use executor::{once, yield_now};
 use perfmark::{perfmark, region};
-use program::{SCENARIO, mark, text};
+use program::{SCENARIO, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -26,9 +23,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let tests: &[(&str, fn())] = &[
-        ("a_callee_has_one_node_per_caller", a_callee_has_one_node_per_caller),
         ("forgotten_and_unwound_calls_do_not_misplace_later_ones", forgotten_and_unwound_calls),
-        ("a_future_is_a_child_of_its_poller", futures),
         ("nodes_are_bounded_and_calls_without_one_are_counted", bounded),
         ("a_reset_starts_a_new_graph", reset),
         ("a_forked_child_has_a_graph_of_its_own", fork),
@@ -70,20 +65,6 @@ fn unwinds() {
     std::panic::resume_unwind(Box::new(()));
 }
 
-#[perfmark(time)]
-async fn waits(times: u32) {
-    leaf(1);
-    for _ in 0..times {
-        yield_now().await;
-        leaf(1);
-    }
-}
-
-#[perfmark(time)]
-fn polls(future: Pin<&mut impl Future<Output = ()>>) -> bool {
-    once(future).is_ready()
-}
-
 /// Each region in the source is a mark. This makes one for each digit.
 macro_rules! regions {
     ($($digit:literal)*) => {
@@ -93,12 +74,6 @@ macro_rules! regions {
 
 fn run_scenario(scenario: &str) {
     match scenario {
-        "callers" => {
-            leaf(10);
-            (0..3).for_each(|_| caller());
-            other();
-            recursive(3);
-        }
         "lost" => {
             caller();
             mem::forget(region!("forgotten", time));
@@ -111,12 +86,6 @@ fn run_scenario(scenario: &str) {
             leaf(1);
             assert!(catch_unwind(unwinds).is_err());
             leaf(1);
-        }
-        "futures" => {
-            let mut future = pin!(waits(1));
-            assert!(!polls(future.as_mut()));
-            // No marked call polls it the second time.
-            assert!(once(future).is_ready());
         }
         "bounded" => {
             let digits = regions!["0" "1" "2" "3" "4" "5" "6" "7" "8" "9"];
@@ -188,27 +157,6 @@ fn only(mut reports: Vec<Value>) -> Value {
     report
 }
 
-fn a_callee_has_one_node_per_caller() {
-    let report = only(reports("callers", true));
-    let expected = calls([
-        ("leaf", 1),
-        ("caller", 3),
-        ("caller;leaf", 6),
-        ("other", 1),
-        ("other;leaf", 1),
-        ("other;caller", 1),
-        ("other;caller;leaf", 2),
-        ("recursive", 1),
-        ("recursive;recursive", 1),
-        ("recursive;leaf", 1),
-        ("recursive;recursive;recursive", 1),
-        ("recursive;recursive;leaf", 1),
-        ("recursive;recursive;recursive;recursive", 1),
-        ("recursive;recursive;recursive;leaf", 1),
-    ]);
-    assert_eq!(stacks(&report), expected);
-}
-
 fn forgotten_and_unwound_calls() {
     let report = only(reports("lost", true));
     // Forgotten calls did not end.
@@ -225,12 +173,6 @@ fn forgotten_and_unwound_calls() {
         ("forgotten;unwinds;leaf", 1),
     ]);
     assert_eq!(stacks(&report), expected);
-}
-
-fn futures() {
-    let report = only(reports("futures", true));
-    let expected = calls([("polls", 1), ("polls;waits", 0), ("polls;waits;leaf", 1), ("waits", 1), ("waits;leaf", 1)]);
-    assert_eq!((stacks(&report), &mark(&report, "waits")["calls"]), (expected, &1.into()));
 }
 
 fn bounded() {
@@ -256,6 +198,6 @@ fn fork() {
 }
 
 fn no_graph_is_recorded() {
-    let report = only(reports("callers", false));
+    let report = only(reports("reset", false));
     assert_eq!(report["call_graph"].as_array().map(Vec::len), Some(0));
 }

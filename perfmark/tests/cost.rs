@@ -86,6 +86,8 @@ functions! {
     #[perfmark(instructions)] one;
     #[perfmark(cycles, instructions)] two;
     #[perfmark(cycles, instructions, stalled_cycles_frontend, stalled_cycles_backend)] four;
+    #[perfmark(time, cycles, instructions, stalled_cycles_frontend, stalled_cycles_backend)] five;
+    #[perfmark(time, page_faults, minor_faults, major_faults, task_clock, cpu_clock, alignment_faults)] seven_others;
     #[perfmark(cycles, instructions, generic)] by_types;
     #[perfmark(cycles, instructions)] off;
     #[perfmark(cycles, instructions, every = 50)] every_50;
@@ -296,8 +298,10 @@ fn a_mark_costs_what_it_did() {
         ("two events", alone(two) - bare, 140),
         ("two events, left by `return`", alone(returned) - bare, 174),
         ("four events", alone(four) - bare, 208),
+        ("five events", alone(five) - bare, 2_229),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
         ("two events, where marks of the thread have others", beside(time, two) - bare, 157),
+        ("two events, where the thread has nine", beside(seven_others, two) - bare, 1_247),
         ("two events, where marks of the thread have `every`", beside(skipped, two) - bare, 270),
         ("two events, every = 50: the mean", (in_bursts(every_50) - in_bursts(unmarked)) / MANY, 43),
         ("a call that is skipped", alone(skipped) - bare, 34),

@@ -12,73 +12,32 @@ use perfmark::{Read, Values, perfmark, snapshot};
 use perfmark_rdpmc::{
     Attr, Counter, Delta, Hardware, Software, disable_all_of_thread, enable_all_of_thread, known_loop,
 };
+use support::{named, tests};
 
 fn main() {
+    if cfg!(debug_assertions) {
+        eprintln!("values that depend on the compiler's optimization are not checked: this build has none");
+    }
     support::run(
-        vec![support::trial(
-            "promise_1_kernel_events_that_other_code_stopped_are_unmeasured",
-            promise_1_kernel_events_that_other_code_stopped_are_unmeasured,
-        )],
-        &[
-            (
-                "promise_1_counters_that_other_code_stopped_are_unmeasured",
-                promise_1_counters_that_other_code_stopped_are_unmeasured,
-            ),
-            ("a_marked_loop_counts_its_length_and_a_constant", a_marked_loop_counts_its_length_and_a_constant),
-            ("a_marked_loop_is_exact_across_counter_overflows", a_marked_loop_is_exact_across_counter_overflows),
-            (
-                "promise_2_a_marked_loop_counts_its_own_instructions_only",
-                promise_2_a_marked_loop_counts_its_own_instructions_only,
-            ),
-            (
-                "promise_2_a_callers_value_excludes_its_callees_probes",
-                promise_2_a_callers_value_excludes_its_callees_probes,
-            ),
-            (
-                "promise_2_a_callers_value_excludes_probes_with_other_events",
-                promise_2_a_callers_value_excludes_probes_with_other_events,
-            ),
-            (
-                "promise_2_a_callers_value_excludes_probes_of_inlined_callees",
-                promise_2_a_callers_value_excludes_probes_of_inlined_callees,
-            ),
-            (
-                "skipped_calls_and_their_callers_are_estimated_as_in_bursts",
-                skipped_calls_and_their_callers_are_estimated_as_in_bursts,
-            ),
-            (
-                "callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones",
-                callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones,
-            ),
-            (
-                "the_self_of_a_call_is_the_same_whether_calls_inside_its_callees_are_measured_or_skipped",
-                the_self_of_a_call_is_the_same_whether_calls_inside_its_callees_are_measured_or_skipped,
-            ),
-            (
-                "a_call_and_its_caller_show_the_same_however_it_ends",
-                a_call_and_its_caller_show_the_same_however_it_ends,
-            ),
-            (
-                "promise_1_a_caller_is_measured_however_often_its_thread_waited",
-                promise_1_a_caller_is_measured_however_often_its_thread_waited,
-            ),
-            (
-                "promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it",
-                promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it,
-            ),
-            (
-                "promise_3_a_call_that_waits_adds_little_to_the_calls_around_it",
-                promise_3_a_call_that_waits_adds_little_to_the_calls_around_it,
-            ),
-            (
-                "promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one",
-                promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one,
-            ),
-            (
-                "the_order_in_which_events_are_named_changes_no_value",
-                the_order_in_which_events_are_named_changes_no_value,
-            ),
-            ("every_event_of_a_mark_is_read_in_user_space", every_event_of_a_mark_is_read_in_user_space),
+        vec![named(promise_1_kernel_events_that_other_code_stopped_are_unmeasured)],
+        tests![
+            promise_1_counters_that_other_code_stopped_are_unmeasured,
+            a_marked_loop_counts_its_length_and_a_constant,
+            a_marked_loop_is_exact_across_counter_overflows,
+            promise_2_a_marked_loop_counts_its_own_instructions_only,
+            promise_2_a_callers_value_excludes_its_callees_probes,
+            promise_2_a_callers_value_excludes_probes_with_other_events,
+            promise_2_a_callers_value_excludes_probes_of_inlined_callees,
+            skipped_calls_and_their_callers_are_estimated_as_in_bursts,
+            callers_of_skipped_calls_have_the_same_value_as_callers_of_measured_ones,
+            the_self_of_a_call_is_the_same_whether_calls_inside_its_callees_are_measured_or_skipped,
+            a_call_and_its_caller_show_the_same_however_it_ends,
+            promise_1_a_caller_is_measured_however_often_its_thread_waited,
+            promise_1_a_caller_is_measured_whatever_marks_are_first_called_inside_it,
+            promise_3_a_call_that_waits_adds_little_to_the_calls_around_it,
+            promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one,
+            the_order_in_which_events_are_named_changes_no_value,
+            every_event_of_a_mark_is_read_in_user_space,
         ],
     );
 }
@@ -88,7 +47,7 @@ fn main() {
 const DISTURBED: u64 = 240;
 
 /// How much the end of a call in which the thread waited adds to a call around it, measured on arm64.
-const END_OF_WAITING: u64 = if cfg!(target_arch = "aarch64") { 660 } else { u64::MAX / 4 };
+const END_OF_WAITING: u64 = 660;
 
 fn instructions(name: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
@@ -633,7 +592,13 @@ fn waits_add_little() {
     };
     let (without, with) = (added(-1), added(1));
     println!("{without:?} instructions without a wait, {with:?} with one");
-    for n in 0..MARKS.len() {
+    let checked = if cfg!(target_arch = "aarch64") {
+        MARKS.len()
+    } else {
+        println!("not checked: what a wait adds to the calls around it, whose bound is for arm64");
+        1
+    };
+    for n in 0..checked {
         let most = DISTURBED + END_OF_WAITING * n as u64;
         assert!(with[n].abs_diff(without[n]) <= most, "{}", MARKS[n]);
     }

@@ -60,7 +60,6 @@ fn main() {
             ("the_programs_own_events_contribute_no_value_to_hardware_events", || {
                 keeps_own_descriptors("events", SYSCALL, Lost::All);
             }),
-            ("user_space_reads_work_without_their_descriptors", || keeps_own_descriptors("sockets", &[], Lost::Faults)),
         ],
     );
 }
@@ -96,7 +95,7 @@ fn keeps_own_descriptors(scenario: &str, variables: &[(&str, &str)], lost: Lost)
     }
     let hardware = &mark(&report, "looped")["values"]["instructions"];
     if hardware.is_null() {
-        return;
+        return println!("hardware events are not checked: none is recorded here");
     }
     let (measured, unmeasured) = calls(&report, "looped", "instructions");
     let expected = if lost == Lost::All { (2 * CALLS, 2 * CALLS) } else { (4 * CALLS, 0) };

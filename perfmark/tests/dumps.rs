@@ -1,6 +1,8 @@
 //! Reports that are written while the program runs.
 #![cfg(all(feature = "record", feature = "json"))]
 
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 mod program;
 
 use std::env;
@@ -10,15 +12,13 @@ use std::process;
 use std::thread;
 use std::time::Duration;
 
+use child::{fork, in_child};
 use perfmark::{Dumps, Format, Report, perfmark, snapshot};
+use program::file;
 use serde_json::Value;
 
 #[perfmark(time)]
 fn work() {}
-
-fn file(name: &str) -> PathBuf {
-    env::temp_dir().join(format!("perfmark-dumps-{}-{name}", process::id()))
-}
 
 /// Calls of `work` in the file's report, which is complete whenever it is read.
 fn calls(file: &Path) -> Option<u64> {
@@ -114,7 +114,10 @@ fn dumped(file: &Path) -> perfmark::Snapshot {
 #[test]
 fn a_dump_has_the_names_of_sampled_functions() {
     let _alone = alone();
-    let Ok(sampling) = perfmark::Sampling::new().frequency(999).start() else { return println!("skipped: no samples") };
+    let sampling = match perfmark::Sampling::new().frequency(999).start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("skipped: {why}"),
+    };
     // The dump has a call, whichever test was first.
     work();
     while snapshot().samples.iter().all(|samples| samples.paths.is_empty()) {
@@ -134,8 +137,8 @@ fn a_dump_has_the_names_of_sampled_functions() {
 #[test]
 fn a_dump_that_samples_has_the_samples_of_the_time_before_it() {
     let _alone = alone();
-    if perfmark::Sampling::new().start().is_err() {
-        return println!("skipped: no samples");
+    if let Err(why) = perfmark::Sampling::new().start() {
+        return println!("skipped: {why}");
     }
     let path = file("sampling");
     // No other test has this rate.
@@ -153,16 +156,9 @@ fn a_dump_that_samples_has_the_samples_of_the_time_before_it() {
 
 #[test]
 fn a_forked_child_writes_no_dumps_and_does_not_wait_for_them() {
-    let dumping = Dumps::new(file("fork")).every(Duration::from_secs(3600)).start().expect("a thread");
-    // SAFETY: the child only drops the value and exits.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            drop(dumping);
-            libc::_exit(7);
-        }
-        program::wait_for(child, 7);
-    }
+    let dumps = Dumps::new(file("fork")).every(Duration::from_secs(3600));
+    let mut dumping = Some(dumps.start().expect("a thread"));
+    assert!(in_child(fork, || dumping.take().is_some()));
     drop(dumping);
 }
 

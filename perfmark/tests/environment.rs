@@ -49,6 +49,8 @@ fn main() -> ExitCode {
         ("a_handler_of_the_programs_replaces_the_one_for_sigint", a_handler_of_the_programs),
         #[cfg(feature = "signal")]
         ("a_signal_before_the_first_call_is_answered_at_that_call", a_signal_before_the_first_call),
+        #[cfg(feature = "signal")]
+        ("a_program_that_ends_in_a_handler_for_signals_writes_its_report", a_program_that_ends_in_a_handler),
         ("a_program_that_requests_no_report_writes_none_and_no_dumps", no_report_is_written),
         ("other_users_cannot_write_to_a_report", other_users_cannot_write_to_a_report),
         ("a_report_takes_no_permissions_from_another_users_file", a_report_takes_no_permissions),
@@ -162,6 +164,8 @@ fn run_scenario(scenario: &str) {
         "counts threads" => println!("{}", threads()),
         "counts allocated bytes" => println!("{}", ALLOCATED.load(Relaxed)),
         "handles an interrupt" => handles_an_interrupt(),
+        #[cfg(feature = "signal")]
+        "ends in a handler" | "ends in a handler of dumps" => ends_in_a_handler(scenario),
         "hangs" => {
             HANGS.store(true, Relaxed);
             let start = std::time::Instant::now();
@@ -234,6 +238,22 @@ fn threads() -> usize {
 fn kill(signal: i32) {
     // SAFETY: no pointers.
     assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+}
+
+/// Instead of hanging, the program dies after five seconds of CPU time.
+#[cfg(feature = "signal")]
+fn ends_in_a_handler(scenario: &str) {
+    let signal = if scenario.ends_with("dumps") { libc::SIGUSR2 } else { libc::SIGTERM };
+    let limit = libc::rlimit { rlim_cur: 5, rlim_max: 5 };
+    // SAFETY: a live limit; nothing else happens in the program.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CPU, &raw const limit);
+        signal_hook::low_level::register(signal, || std::process::exit(0)).expect("it can be handled");
+    }
+    kill(signal);
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Handles SIGINT by a handler that also calls the one before, as libraries do, and is interrupted.
@@ -489,6 +509,19 @@ fn a_signal_before_the_first_call() {
     assert_eq!(ended.status.signal(), Some(libc::SIGABRT), "{}", ending(&ended));
     assert_eq!(mark(&read(&path), "two")["calls"], 0);
     fs::remove_file(path).expect("there");
+}
+
+/// While signal-hook calls a handler, it removes none.
+#[cfg(feature = "signal")]
+fn a_program_that_ends_in_a_handler() {
+    let path = file("ended");
+    let output = ("PERFMARK_OUTPUT", path.to_str().expect("UTF-8"));
+    let variables = [output, ("PERFMARK_FORMAT", "json"), ("PERFMARK_DUMP_SIGNAL", "USR2")];
+    for name in ["ends in a handler", "ends in a handler of dumps"] {
+        assert_code(&scenario(name, &variables), 0);
+        assert_eq!(mark(&read(&path), "one")["calls"], 1);
+        fs::remove_file(&path).expect("written at exit");
+    }
 }
 
 fn no_report_is_written() {

@@ -35,9 +35,11 @@ fn set(filter: &str) {
     set_filter(&filter.parse().expect("a filter")).expect("there are slots");
 }
 
+/// The mark, and its page faults. `None` where these are not counted.
+#[track_caller]
 fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
-    let mark = snapshot.marks.iter().find(|mark| mark.name == name)?;
-    let values = mark.values.iter().find(|values| values.event == "page-faults" && values.measured > 0);
+    let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known");
+    let values = mark.values.iter().find(|values| values.event == "page-faults");
     if values.is_none() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events));
@@ -142,10 +144,7 @@ fn the_cost_so_far_of_open_calls_is_reported_separately() {
     if passed_in_own_process() {
         return;
     }
-    let values = |snapshot: &Snapshot, name: &str| {
-        let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known").clone();
-        mark.values.iter().find(|values| values.event == "page-faults").cloned()
-    };
+    let values = |snapshot: &Snapshot, name: &str| find(snapshot, name).map(|(_, values)| values);
     let during = goes_on();
     let (Some(outer), Some(inner)) = (values(&during, "goes on"), values(&during, "goes on inside")) else { return };
     assert_eq!((outer.measured, outer.total, inner.total), (0, 0, 0));
@@ -177,10 +176,7 @@ fn a_span_of_time_has_of_an_open_call_what_it_cost_in_that_span() {
         return;
     }
     let [first, second, third] = measures_itself();
-    let values = |snapshot: &Snapshot| {
-        let mark = snapshot.marks.iter().find(|mark| mark.name == "measures itself").expect("it is known");
-        mark.values.iter().find(|values| values.event == "page-faults").map(|values| values.in_flight_self)
-    };
+    let values = |snapshot: &Snapshot| find(snapshot, "measures itself").map(|(_, values)| values.in_flight_self);
     let spans = [first.since(&Snapshot::default()), second.since(&first), third.since(&second), third.since(&first)];
     let [Some(start), Some(one), Some(other), Some(both)] = spans.each_ref().map(values) else { return };
     // Making a snapshot causes faults, too.
@@ -201,14 +197,18 @@ fn a_measured_call_that_stands_for_calls_nobody_made_is_flagged() {
         return;
     }
     let mut before = snapshot();
+    let mut flagged = 0;
     for _ in 0..60 {
         rarely_called();
         let now = snapshot();
-        if let Some((mark, values)) = find(&now.since(&before), "rarely called").filter(|(mark, _)| mark.calls > 0) {
+        let Some((mark, values)) = find(&now.since(&before), "rarely called") else { return };
+        if values.measured > 0 {
             assert_eq!((mark.calls, values.weight, values.extrapolated), (1, 3, true), "{values:?}");
+            flagged += 1;
         }
         before = now;
     }
+    assert!(flagged > 0, "no call was measured");
 }
 
 #[perfmark(page_faults, name = "document")]
@@ -489,29 +489,6 @@ fn calls_that_a_gap_had_left_when_other_marks_ended_it_were_not_skipped() {
     let [around, inside] = ["around_the_end_of_a_gap", "ends_the_gap"].map(|name| find(&snapshot, name));
     let (Some((_, around)), Some((inside, _))) = (around, inside) else { return };
     assert_eq!(around.estimated, inside.skipped, "self is an estimate only if the call inside was skipped");
-}
-
-#[perfmark(page_faults, name = "still open")]
-fn still_open() -> Snapshot {
-    (0..4_000).for_each(|_| inside_open());
-    snapshot()
-}
-
-#[perfmark(page_faults, every = 8, name = "inside open")]
-fn inside_open() {
-    faults(1);
-}
-
-#[test]
-fn an_estimate_is_complete_while_the_caller_is_open() {
-    if passed_in_own_process() {
-        return;
-    }
-    seed(0);
-    let during = still_open();
-    let Some((mark, values)) = find(&during, "inside open") else { return };
-    assert_eq!(mark.calls, 4_000);
-    assert_near("the total", values.total, 4_000, IN_BURSTS * 7.0 * 4_000.0);
 }
 
 /// What each mark really cost, and the variance of its estimate.

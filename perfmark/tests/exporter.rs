@@ -1,7 +1,8 @@
 //! What clients of the built-in server receive, whatever they send.
 #![cfg(feature = "exporter")]
 
-mod program;
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use child::{fork, in_child};
 use perfmark::{Exporter, Exporting, perfmark};
 
 #[perfmark(time)]
@@ -144,9 +146,11 @@ fn a_client_that_stalls_is_dropped_and_the_next_one_is_served() {
 
 #[test]
 fn the_port_is_in_use_until_the_exporter_is_dropped() {
-    let first = exporting();
+    // Other programs rarely use that address, so none gets the port when it is free again.
+    let exporter = |port| Exporter::new(port).address([127, 0, 0, 2]).start();
+    let first = exporter(0).expect("free");
     let address = first.address();
-    let why = Exporter::new(address.port()).start().expect_err("in use").to_string();
+    let why = exporter(address.port()).expect_err("in use").to_string();
     assert!(why.starts_with(&format!("listening on {address}: ")), "{why}");
     // Also while a client is connected and silent.
     let silent = TcpStream::connect(address).expect("somebody listens");
@@ -162,16 +166,8 @@ fn the_port_is_in_use_until_the_exporter_is_dropped() {
 
 #[test]
 fn a_forked_child_serves_nothing_and_does_not_wait() {
-    let exporting = exporting();
-    // SAFETY: the child only drops the value and exits.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            drop(exporting);
-            libc::_exit(7);
-        }
-        program::wait_for(child, 7);
-    }
-    let (head, _) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
+    let mut exporting = Some(exporting());
+    assert!(in_child(fork, || exporting.take().is_some()));
+    let (head, _) = ask(exporting.expect("the parent's").address(), b"GET /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
 }

@@ -1,8 +1,10 @@
 //! A mark that gets ever new settings. The test uses up all slots, so it is the only one in this file.
 #![cfg(feature = "record")]
 
-mod program;
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 
+use child::{fork, in_child};
 use perfmark::{Filter, Mark, SetFilterError, perfmark, set_filter, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 
@@ -79,13 +81,8 @@ fn the_cost_of_a_setting_does_not_grow_and_a_mark_without_a_slot_keeps_its_setti
     // Known settings still work, also in a forked child.
     let known = || set(7).is_ok() && find_mark().every == 7;
     assert!(known() && !is_noted());
-    // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            let is_refused = set(SETTINGS).is_err() && find_mark().every == 7;
-            libc::_exit(i32::from(!(known() && is_refused)));
-        }
-        program::wait_for(child, 0);
-    }
+    assert!(in_child(fork, || {
+        let is_refused = set(SETTINGS).is_err() && find_mark().every == 7;
+        known() && is_refused
+    }));
 }

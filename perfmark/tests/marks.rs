@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::panic::catch_unwind;
+use std::sync::Barrier;
 
 use perfmark::private::{Guard, Mark, enter};
 use perfmark::{perfmark, region, snapshot};
@@ -196,12 +197,24 @@ fn a_snapshot_misses_no_mark_during_the_first_calls_of_others() {
         };
     }
     many!(m00 m01 m02 m03 m04 m05 m06 m07 m08 m09 m10 m11 m12 m13 m14 m15 m16 m17 m18 m19 m20 m21 m22 m23 m24 m25);
-    let caller = std::thread::spawn(|| MARKS.iter().for_each(|(_, call)| call()));
-    while !caller.is_finished() {
-        let snapshot = snapshot();
-        let known = |name: &str| snapshot.marks.iter().filter(|mark| mark.name == name).count();
-        assert!(MARKS.iter().all(|(name, _)| known(name) == 1));
-    }
+    let start = Barrier::new(2);
+    let calls = || {
+        start.wait();
+        for (_, call) in MARKS {
+            call();
+        }
+    };
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(calls);
+        start.wait();
+        let mut is_over = false;
+        while !is_over {
+            is_over = caller.is_finished();
+            let snapshot = snapshot();
+            let known = |name: &str| snapshot.marks.iter().filter(|mark| mark.name == name).count();
+            assert!(MARKS.iter().all(|(name, _)| known(name) == 1));
+        }
+    });
 }
 
 /// A signal handler that calls a mark after each instruction of a call of the same mark.

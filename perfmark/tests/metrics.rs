@@ -3,11 +3,13 @@
 #![allow(clippy::float_cmp, reason = "the floats are counts")]
 
 mod alone;
-mod program;
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 
 use std::collections::BTreeMap;
 
 use alone::passed_in_own_process;
+use child::{fork, in_child};
 use perfmark::{Filter, Metrics, perfmark, snapshot};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -93,14 +95,9 @@ fn a_scrape_has_each_marks_counts_sums_and_buckets() {
             assert!(buckets.len() > 30);
             buckets.sort_by(|one, two| one.0.total_cmp(&two.0));
             for (bound, count) in buckets {
-                let below = |high: bool| -> u64 {
-                    let of = |&(low, highest, _): &(u64, u64, u64)| {
-                        (if high { highest } else { low }) as f64 <= bound * one * (1.0 + 1e-12)
-                    };
-                    values.buckets.iter().filter(|bucket| of(bucket)).map(|bucket| bucket.2).sum()
-                };
-                assert_eq!(count, below(true) as f64, "at {bound}");
-                assert!(count <= below(false) as f64);
+                let is_below = |bucket: &&(u64, u64, u64)| bucket.1 as f64 <= bound * one * (1.0 + 1e-12);
+                let below: u64 = values.buckets.iter().filter(is_below).map(|bucket| bucket.2).sum();
+                assert_eq!(count, below as f64, "at {bound}");
             }
         }
     }
@@ -173,18 +170,10 @@ fn a_child_forked_during_a_scrape_reports_its_own_calls_only() {
             }
         });
         for _ in 0..30 {
-            // SAFETY: the child uses only what perfmark and the allocator keep usable after a fork, and exits; a signal
-            // ends it if it hangs.
-            unsafe {
-                let child = libc::fork();
-                if child == 0 {
-                    libc::alarm(20);
-                    measured();
-                    let calls = scrape(&registry)["perfmark_calls_total{mark=\"metrics::measured\"}"];
-                    libc::_exit(i32::from(calls != 1.0));
-                }
-                program::wait_for(child, 0);
-            }
+            assert!(in_child(fork, || {
+                measured();
+                scrape(&registry)["perfmark_calls_total{mark=\"metrics::measured\"}"] == 1.0
+            }));
         }
         is_over.store(true, Relaxed);
     });

@@ -3,6 +3,10 @@
 //!
 //! Each scenario is this program, started again.
 
+#[path = "sampling/cpu_time.rs"]
+mod cpu_time;
+#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
+mod process;
 mod program;
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -17,10 +21,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Barrier, Mutex, mpsc};
 use std::task::Poll;
 use std::time::Duration;
-use std::{env, fs, io, mem, process, ptr, thread};
+use std::{env, fs, io, ptr, thread};
 
+use cpu_time::cpu_time;
 use perfmark::perfmark;
 use perfmark_rdpmc::OffCpu;
+use process::{cpus, move_to};
 use program::{SCENARIO, assert_code, command, json, mark, scenario, text, wait_for};
 use serde_json::Value;
 
@@ -71,7 +77,7 @@ fn sleep() {
 #[perfmark(time, off_cpu, task_clock)]
 fn exits() {
     thread::sleep(PAUSE);
-    process::exit(0);
+    std::process::exit(0);
 }
 
 #[perfmark(time, off_cpu, task_clock)]
@@ -108,7 +114,7 @@ fn compete() -> u64 {
 fn shares_its_cpu() -> i64 {
     let begun = cpu_time();
     compete();
-    cpu_time() - begun
+    (cpu_time() - begun).cast_signed()
 }
 
 #[perfmark(on_cpu, off_cpu)]
@@ -234,20 +240,6 @@ fn read_slowly() {
     });
 }
 
-/// Keeps the calling thread and those that it starts on one CPU.
-fn stay_on_one_cpu() {
-    // SAFETY: a set of CPUs may be zeroed, and is live.
-    let done = unsafe {
-        let (mut set, size) = (mem::zeroed::<libc::cpu_set_t>(), size_of::<libc::cpu_set_t>());
-        assert_eq!(libc::sched_getaffinity(0, size, &raw mut set), 0);
-        let first = (0..1_024).find(|&cpu| libc::CPU_ISSET(cpu, &set)).expect("one");
-        libc::CPU_ZERO(&mut set);
-        libc::CPU_SET(first, &mut set);
-        libc::sched_setaffinity(0, size, &raw const set)
-    };
-    assert_eq!(done, 0, "{}", io::Error::last_os_error());
-}
-
 /// The nanoseconds for which the calling thread waited for a CPU, and those on one. The kernel may keep no such
 /// statistics.
 fn scheduler_statistics() -> Option<[u64; 2]> {
@@ -255,17 +247,6 @@ fn scheduler_statistics() -> Option<[u64; 2]> {
     let mut times = statistics.split_whitespace().map_while(|time| time.parse().ok());
     let (on_cpu, waited) = (times.next()?, times.next()?);
     (on_cpu > 0).then_some([waited, on_cpu])
-}
-
-/// The calling thread's CPU time in nanoseconds.
-fn cpu_time() -> i64 {
-    // SAFETY: a time is written to memory that holds one.
-    let (done, time) = unsafe {
-        let mut time: libc::timespec = mem::zeroed();
-        (libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time), time)
-    };
-    assert_eq!(done, 0, "{}", io::Error::last_os_error());
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
 fn run_delay() -> u64 {
@@ -277,7 +258,7 @@ fn beside_a_neighbour(run: fn()) {
     if scheduler_statistics().is_none() {
         return println!("skipped: this kernel keeps no statistics of the scheduler");
     }
-    stay_on_one_cpu();
+    move_to(cpus()[0]);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -320,7 +301,7 @@ fn fork() {
         let of = |event| sleeps.values.iter().find(|values| values.event == event).expect("recorded");
         assert_eq!(of("off_cpu").measured, 1);
         assert_slept(1, of("off_cpu").sum + of("task-clock").sum);
-        process::exit(0);
+        std::process::exit(0);
     }
     wait_for(child, 0);
 }

@@ -3,7 +3,6 @@
 //! Each scenario is this program, started again with `PERFMARK_TEST_SCENARIO`.
 
 #[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod program;
 #[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
@@ -16,17 +15,16 @@ use std::ffi::CStr;
 use std::fs;
 use std::hint::black_box;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
-use std::ptr;
 use std::thread;
 use std::time::Duration;
 
 use perfmark::{Format, Session, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Software, known_loop};
-use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, scenario_of, text};
+use program::{SCENARIO, assert_code, command, ending, file, json, mark, scenario, scenario_of, terminal, text};
 use serde_json::Value;
 
 fn main() -> ExitCode {
@@ -333,23 +331,13 @@ fn a_terminal_gets_its_width_and_colours() {
 
 /// What a terminal with that many columns receives from stderr.
 fn on_terminal(columns: u16, variables: &[(&str, &str)]) -> io::Result<String> {
-    let (mut main, mut other) = (-1, -1);
-    let size = libc::winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the memory is live, and the size is only read, whatever pointer the platform's function takes.
-    let opened = unsafe {
-        libc::openpty(&raw mut main, &raw mut other, ptr::null_mut(), ptr::null_mut(), (&raw const size).cast_mut())
-    };
-    if opened != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: both are open, and nothing else owns them.
-    let (main, other) = unsafe { (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other)) };
+    let (mut ours, theirs) = terminal(columns)?;
     let mut command = command(&env::current_exe().expect("known"), "calls", variables);
-    let mut child = command.stdout(Stdio::null()).stderr(other).spawn().expect("started");
+    let mut child = command.stdout(Stdio::null()).stderr(theirs).spawn().expect("started");
     // The terminal closes with its last open descriptor.
     drop(command);
     let mut received = Vec::new();
-    _ = fs::File::from(main).read_to_end(&mut received);
+    _ = ours.read_to_end(&mut received);
     let status = child.wait().expect("a child");
     let received = String::from_utf8(received).expect("UTF-8");
     assert!(status.success(), "{status}: {received}");
@@ -510,18 +498,14 @@ fn a_reader_that_does_not_read_does_not_block_the_program() {
         });
         // A stopped terminal, as after Ctrl-S.
         scope.spawn(|| {
-            let (mut main, mut other) = (-1, -1);
-            // SAFETY: the memory is live, and nothing else owns the two descriptors.
-            let (main, other) = unsafe {
-                use ptr::null_mut;
-                if libc::openpty(&raw mut main, &raw mut other, null_mut(), null_mut(), null_mut()) != 0 {
-                    return eprintln!("not run: there are no terminals here: {}", io::Error::last_os_error());
-                }
-                assert_eq!(libc::tcflow(other, libc::TCOOFF), 0);
-                (OwnedFd::from_raw_fd(main), OwnedFd::from_raw_fd(other))
+            let (ours, theirs) = match terminal(0) {
+                Ok(ends) => ends,
+                Err(why) => return eprintln!("not run: there are no terminals here: {why}"),
             };
-            assert_code(&run("", Stdio::null(), other.into()), 0);
-            drop(main);
+            // SAFETY: it takes no pointers.
+            assert_eq!(unsafe { libc::tcflow(theirs.as_raw_fd(), libc::TCOOFF) }, 0);
+            assert_code(&run("", Stdio::null(), theirs.into()), 0);
+            drop(ours);
         });
     });
 }

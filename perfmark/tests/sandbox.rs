@@ -5,6 +5,8 @@
 
 mod executor;
 mod program;
+#[path = "../../perfmark-rdpmc/tests/seccomp/mod.rs"]
+mod seccomp;
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
 
@@ -21,6 +23,7 @@ use perfmark::{Filter, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Software};
 use program::threads::{self, reach, step, wait_for};
 use program::{SCENARIO, assert_code, command, ending, file, mark, scenario, text};
+use seccomp::{Call, install, only};
 use serde_json::Value;
 
 fn main() {
@@ -120,7 +123,7 @@ fn run_scenario(scenario: &str) {
         "asked late" => {
             software();
             println!("{}", perfmark::disable_counters());
-            kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+            install(&kills_at_open(), ALL_THREADS).expect("a filter");
             call_everywhere();
         }
         #[cfg(feature = "sampling")]
@@ -155,9 +158,12 @@ fn call_everywhere() {
 fn is_sampled_before() {
     // SAFETY: it takes no pointers; the signal ends a program in which the reason is never given.
     unsafe { libc::alarm(60) };
-    let Ok(_sampling) = perfmark::Sampling::new().start() else { return println!("not sampled") };
+    let _sampling = match perfmark::Sampling::new().start() {
+        Ok(sampling) => sampling,
+        Err(why) => return println!("not sampled: {why}"),
+    };
     assert!(!perfmark::disable_counters());
-    kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+    install(&kills_at_open(), ALL_THREADS).expect("a filter");
     let says_why = || perfmark::snapshot().samples.iter().any(|samples| samples.why_without.is_some());
     thread::spawn(move || {
         bare();
@@ -308,7 +314,7 @@ fn finishes_beside_first_calls() {
     perfmark::finish();
     // If it returned earlier, no thread was in its first call any more. Otherwise a busy machine delayed one.
     if begun.elapsed() < TIMEOUT {
-        kill_at(&[libc::SYS_perf_event_open]).expect("a filter");
+        install(&kills_at_open(), ALL_THREADS).expect("a filter");
     } else {
         println!("finish() may have given up waiting");
     }
@@ -320,78 +326,27 @@ fn finishes_beside_first_calls() {
 
 // The filters.
 
-/// A system call.
-#[derive(Clone, Copy)]
-struct Call {
-    number: libc::c_long,
-    /// Restricts it to calls with an argument whose lower half has that value.
-    argument: Option<(u32, u32)>,
-}
+/// Installs a filter for all threads of the process.
+const ALL_THREADS: libc::c_ulong = libc::SECCOMP_FILTER_FLAG_TSYNC;
 
-const fn only(number: libc::c_long) -> Call {
-    Call { number, argument: None }
-}
-
-/// From now on, these calls kill the process with all its threads.
-fn kill_at(calls: &[libc::c_long]) -> io::Result<()> {
-    let calls: Vec<_> = calls.iter().map(|&number| only(number)).collect();
-    install(&program(&calls, libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW))
+/// A filter that kills the process with all its threads at `perf_event_open(2)`.
+fn kills_at_open() -> Vec<libc::sock_filter> {
+    seccomp::program(&[only(libc::SYS_perf_event_open)], libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW)
 }
 
 /// From now on, all other calls do.
 fn allow(calls: &[Call]) -> io::Result<()> {
-    install(&program(calls, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS))
-}
-
-/// A filter that returns `listed` for these calls, and `others` for all others.
-fn program(calls: &[Call], listed: u32, others: u32) -> Vec<libc::sock_filter> {
-    /// Offsets in `struct seccomp_data`.
-    const NUMBER: u32 = 0;
-    const ARGUMENTS: u32 = 16;
-    let statement =
-        |code: u32, k: u32| libc::sock_filter { code: u16::try_from(code).expect("small"), jt: 0, jf: 0, k };
-    let load = |at| statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at);
-    let is = |value, skipped_if_not| libc::sock_filter {
-        jf: skipped_if_not,
-        ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value)
-    };
-    let mut program = Vec::new();
-    for call in calls {
-        let number = u32::try_from(call.number).expect("a number");
-        program.extend([load(NUMBER), is(number, if call.argument.is_some() { 3 } else { 1 })]);
-        if let Some((argument, value)) = call.argument {
-            // Little-endian: the lower half is first.
-            program.extend([load(ARGUMENTS + 8 * argument), is(value, 1)]);
-        }
-        program.push(statement(libc::BPF_RET | libc::BPF_K, listed));
-    }
-    program.push(statement(libc::BPF_RET | libc::BPF_K, others));
-    program
-}
-
-/// Installs the filter for all threads of the process. It only calls the kernel, as is required after a fork.
-fn install(program: &[libc::sock_filter]) -> io::Result<()> {
-    let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the program is live, has that length and is only read.
-    let result = unsafe {
-        if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
-        libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    install(&seccomp::program(calls, libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_KILL_PROCESS), ALL_THREADS)
 }
 
 /// Runs a scenario under a filter that kills it at `perf_event_open(2)`, from its start to its end. If no filter
 /// can be installed, prints the reason and returns `None`.
 fn sandboxed(scenario: &str, variables: &[(&str, &str)]) -> Option<Output> {
-    let program = program(&[only(libc::SYS_perf_event_open)], libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_ALLOW);
+    let filter = kills_at_open();
     let mut command = command(&env::current_exe().expect("known"), scenario, variables);
     command.env("PERFMARK_FORMAT", "json");
     // SAFETY: it only calls the kernel.
-    unsafe { command.pre_exec(move || install(&program)) };
+    unsafe { command.pre_exec(move || install(&filter, ALL_THREADS)) };
     match command.output() {
         Ok(output) => Some(output),
         Err(why) => {

@@ -1,10 +1,12 @@
 //! What a session records. It sets the filter of the process, so this is the only test in the file.
 #![cfg(feature = "record")]
 
-mod program;
+#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 
 use std::{env, fs, process};
 
+use child::{fork, in_child};
 use perfmark::{Filter, Format, Session, Snapshot, perfmark};
 
 #[perfmark(time)]
@@ -52,16 +54,8 @@ fn a_session_covers_its_scope_and_restores_the_filter() {
     assert_eq!(perfmark::filter(), filters[2], "the program set it after the session's");
     left_out();
     assert_eq!(calls(&perfmark::snapshot(), "left_out"), 2);
-    let session = Session::new().output(&file);
-    // SAFETY: the child only drops the value and exits.
-    unsafe {
-        let child = libc::fork();
-        if child == 0 {
-            drop(session);
-            libc::_exit(0);
-        }
-        program::wait_for(child, 0);
-    }
+    let mut session = Some(Session::new().output(&file));
+    assert!(in_child(fork, || session.take().is_some()));
     assert!(!file.exists(), "the session is the parent's");
-    _ = session.finish();
+    _ = session.expect("the parent's").finish();
 }

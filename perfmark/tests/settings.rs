@@ -76,26 +76,6 @@ fn a_filter_that_turns_on_one_mark_turns_off_all_others() {
     );
 }
 
-#[perfmark(time)]
-fn turns_itself_off() {
-    apply("off");
-    turned_off_inside();
-}
-
-#[perfmark(time)]
-fn turned_off_inside() {}
-
-#[test]
-fn a_call_in_flight_finishes_under_its_old_settings() {
-    if passed_in_own_process() {
-        return;
-    }
-    turns_itself_off();
-    let mark = find_mark("turns_itself_off");
-    assert_eq!((mark.calls, mark.in_flight, find_mark("turned_off_inside").calls), (1, 0, 0));
-    assert_eq!(measured("turns_itself_off", "time"), Some((1, 0)));
-}
-
 #[perfmark(time, every = 2)]
 fn sampled_by_filter() {}
 

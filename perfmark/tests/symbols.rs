@@ -16,7 +16,7 @@ use std::{env, fs, process};
 
 use perfmark::symbols::Symbols;
 use perfmark::{Format, HotLine, Report, Sampling, Snapshot, SourceText, perfmark};
-use program::{SCENARIO, assert_code, scenario_of};
+use program::{Folder, SCENARIO, assert_code, scenario_of};
 
 /// The line of the first loop; the second one is in the next line.
 const FIRST: u32 = line!() + 5;
@@ -121,23 +121,6 @@ fn main() {
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = program::file(name);
-        _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("made");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The report of a sampled run of the program.
 fn sample(program: &Path, scenario: &str, report: &Path) -> Snapshot {
     assert_code(&scenario_of(program, scenario, &settings(report)), 0);
@@ -169,7 +152,10 @@ fn check(snapshot: &Snapshot) {
     let (first, all) = (of(FIRST), lines.values().sum::<u64>() as f64);
     println!("{lines:?}");
     let error = (0.3 * 0.7 / all).sqrt();
-    if cfg!(not(debug_assertions)) {
+    let lost = snapshot.samples[0].lost;
+    if cfg!(debug_assertions) || lost > 0 {
+        println!("shares are not checked: this is a build without optimization, or samples were lost: {lost}");
+    } else {
         assert!((first / all - 0.3).abs() < 5.0 * error + 0.02, "{lines:?}");
     }
     assert!(first + of(FIRST + 1) > 0.9 * all, "{lines:?}");

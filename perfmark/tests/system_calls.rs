@@ -319,7 +319,7 @@ fn rows(phase: &str) -> &'static [&'static str] {
         QUERIES => &["`snapshot()`, `threads()`, `set_filter()`", MEMORY],
         FORK => &["fork", MEMORY],
         HOST => &["first call of a mark in the process", MEMORY],
-        REPORT => &["report, at exit or by `finish()`", "end of a thread", MEMORY],
+        REPORT => &["report, at exit or by `finish()`; a dump", "end of a thread", MEMORY],
         _ => &[],
     }
 }

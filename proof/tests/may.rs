@@ -55,6 +55,6 @@ fn calls_of_200_000_coroutines_on_4_workers_are_exact() {
         assert_eq!(values.measured + values.unmeasured, calls, "{mark:?}");
     }
     if moved == 0 {
-        println!("not tried: no coroutine moved to another worker");
+        println!("not run: no coroutine moved to another worker");
     }
 }

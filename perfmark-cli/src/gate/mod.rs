@@ -339,9 +339,7 @@ impl Arguments {
                 let commit = repository.commit("HEAD")?;
                 let report = report()?;
                 // The note has one report of each program, with the same options and arguments.
-                let note = repository.note(&commit)?;
-                let before = note.map_or_else(|| Ok(Vec::new()), |note| reports_in(&note, &commit));
-                let mut all = before.unwrap_or_else(|why| {
+                let mut all = reports_in(repository.note(&commit)?, &commit).unwrap_or_else(|why| {
                     say(&format!("{why}; the new report replaces it"));
                     Vec::new()
                 });

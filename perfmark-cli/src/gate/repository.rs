@@ -66,7 +66,7 @@ impl Repository {
 
     /// The reports in the commit's note, if it has one.
     pub(super) fn reports(&self, commit: &Commit) -> Result<Vec<Snapshot>, String> {
-        self.note(commit)?.map_or_else(|| Ok(Vec::new()), |note| reports_in(&note, commit))
+        reports_in(self.note(commit)?, commit)
     }
 
     /// The commit's note, if it has one.
@@ -133,7 +133,8 @@ impl Drop for Checkout {
     }
 }
 
-/// The reports in the commit's note.
-pub(super) fn reports_in(note: &str, commit: &Commit) -> Result<Vec<Snapshot>, String> {
+/// The reports in the commit's note, if it has one.
+pub(super) fn reports_in(note: Option<String>, commit: &Commit) -> Result<Vec<Snapshot>, String> {
+    let Some(note) = note else { return Ok(Vec::new()) };
     reports::parse(note.as_bytes()).map_err(|why| format!("the note of {} {why}", commit.name))
 }

@@ -1,12 +1,10 @@
 //! Running the command line.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::ptr;
 
 use super::program::{SCENARIO, ending, text, unset_variables};
 use super::sample::Folder;
@@ -68,17 +66,6 @@ pub(super) fn start_until_ready(command: &mut Command) -> Child {
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("read");
     assert_eq!(line, "ready\n");
     child
-}
-
-/// The two ends of a new pseudo-terminal: this program's, and that of a command.
-pub(super) fn terminal() -> (File, OwnedFd) {
-    let (mut ours, mut theirs) = (-1, -1);
-    // SAFETY: the memory is live, and nothing else owns the two descriptors.
-    unsafe {
-        let opened = libc::openpty(&raw mut ours, &raw mut theirs, ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        assert_eq!(opened, 0);
-        (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs))
-    }
 }
 
 pub(super) fn is_empty(folder: &Path) -> bool {

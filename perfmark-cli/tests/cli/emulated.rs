@@ -2,22 +2,19 @@
 
 use std::env;
 use std::fs;
-use std::future;
 use std::hint::black_box;
-use std::mem;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use perfmark::{Mark, Node, Read, Snapshot, Values, perfmark};
 use perfmark_rdpmc::known_loop;
 
 use super::command::{assert_contains, is_empty, perfmark, running, this_program};
+use super::executor::{run as block_on, yield_now};
 use super::program::{SCENARIO, assert_code, ending, text};
 use super::sample::Folder;
 
@@ -111,14 +108,8 @@ async fn polled_long() {
 async fn in_polls(turns: &[u64]) {
     for &turns in turns {
         black_box(known_loop(turns));
-        suspend().await;
+        yield_now().await;
     }
-}
-
-/// Ready at its second poll.
-async fn suspend() {
-    let mut is_suspended = false;
-    future::poll_fn(|_| if mem::replace(&mut is_suspended, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 /// How often a call is suspended that others await.
@@ -126,7 +117,7 @@ const SUSPENSIONS: [u64; 2] = [2, 100];
 
 async fn suspended(times: u64) {
     for _ in 0..times {
-        suspend().await;
+        yield_now().await;
     }
 }
 
@@ -164,11 +155,6 @@ fn marked_deep(depth: u64) {
         marked_deep(depth - 1);
         black_box(depth);
     }
-}
-
-fn block_on(future: impl Future) {
-    let (mut future, mut context) = (pin!(future), Context::from_waker(Waker::noop()));
-    while future.as_mut().poll(&mut context).is_pending() {}
 }
 
 #[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]

@@ -134,6 +134,9 @@ fn many_of_everything() {
     events.events = vec![events.events[0].clone(); many(5_000)];
     events.events.iter_mut().enumerate().for_each(|(n, event)| event.name = format!("e{n}"));
     read_everywhere("hostile-events", &events, &[0]);
+    let mut wide = report(&[("one", 1)]);
+    wide.marks[0].values = (0..10_000).map(|n| values(&format!("r{n:x}"), &[1])).collect();
+    read_everywhere("hostile-values", &wide, &[0]);
     let mut samplings = report(&[("one", 1)]);
     samplings.samples = vec![sampled(1, &[]); 2_000];
     samplings.samples.iter_mut().enumerate().for_each(|(n, samples)| samples.event = format!("e{n}"));

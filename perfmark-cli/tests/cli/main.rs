@@ -2,6 +2,8 @@
 //!
 //! The programs that it runs are this program, started again with `PERFMARK_TEST_SCENARIO`.
 
+#[path = "../../../perfmark/tests/executor/mod.rs"]
+mod executor;
 #[path = "../../../perfmark/tests/program/mod.rs"]
 mod program;
 #[path = "../../../perfmark-rdpmc/tests/seccomp/mod.rs"]

@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use perfmark::Snapshot;
 
-use super::command::{assert_contains, is_empty, running, start_until_ready, stderr, terminal, unshare};
-use super::program::{assert_code, ending, text};
+use super::command::{assert_contains, is_empty, running, start_until_ready, stderr, unshare};
+use super::program::{assert_code, ending, terminal, text};
 use super::sample::Folder;
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -232,7 +232,7 @@ fn ctrl_c_ends_the_program_and_its_report_follows() {
     use std::os::fd::AsRawFd as _;
     use std::os::unix::process::CommandExt as _;
     let folder = Folder::new("cli-ctrl-c");
-    let (mut ours, theirs) = terminal();
+    let (mut ours, theirs) = terminal(0).expect("a terminal");
     let terminal = theirs.as_raw_fd();
     let mut command = running(&folder, &[], "parks");
     command.stdin(theirs.try_clone().expect("cloned"));

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
-use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout, terminal};
-use super::program::text;
+use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
+use super::program::{terminal, text};
 use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -26,7 +26,6 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("marks_are_selected_by_a_filter_and_one_that_matches_none_is_reported", marks_are_selected_by_a_filter),
     ("a_file_that_is_not_a_report_is_reported_with_a_remedy", a_file_that_is_not_a_report_is_reported),
     ("a_truncated_report_is_never_accepted", a_truncated_report_is_never_accepted),
-    ("a_report_with_20000_events_in_a_mark_is_read_quickly", a_report_with_20000_events_is_read_quickly),
     ("a_closed_pipe_is_not_a_failure", a_closed_pipe_is_not_a_failure),
     (
         "settings_in_the_environment_do_not_overwrite_the_file_that_is_read",
@@ -110,7 +109,7 @@ fn each_is_accepted_only_with_some_formats() {
 
 /// What a command prints on a terminal that is its stdout and stderr.
 fn on_terminal(mut command: Command) -> String {
-    let (mut ours, theirs) = terminal();
+    let (mut ours, theirs) = terminal(0).expect("a terminal");
     let mut child = command.stdout(theirs.try_clone().expect("cloned")).stderr(theirs).spawn().expect("started");
     // Closes the command's own copies of the descriptors.
     drop(command);
@@ -348,12 +347,4 @@ fn a_truncated_report_is_never_accepted() {
         let file = folder.file("cut", &good[..length]);
         assert_contains(&stderr(&["report", &file], 2), &[if length == 0 { "is empty" } else { "is truncated" }]);
     }
-}
-
-fn a_report_with_20000_events_is_read_quickly() {
-    let folder = Folder::new("cli-many");
-    let all = (0..20_000).map(|n| values(&format!("r{n:x}"), &[1])).collect();
-    let file = folder.report("many.json", &snapshot(vec![mark("parse", all)]));
-    let out = stdout(&["report", &file, "--format", "json"], 0);
-    assert!(out.contains("\"r4e1f\""));
 }

@@ -1,13 +1,13 @@
 //! Reports for the tests, and directories for them.
 
 use std::fs;
-use std::path::PathBuf;
 
 use perfmark::{
     Event, Format, Frame, Location, Mark, Module, Read, Report, SampledPath, SampledStack, Snapshot, Unit, Values,
 };
 
 use super::program;
+pub(super) use super::program::Folder;
 
 /// A report of 100 calls of each function, each call with the given number of instructions.
 pub(super) fn report(instructions: &[(&str, u64)]) -> Snapshot {
@@ -108,17 +108,7 @@ pub(super) fn path(marks: &[usize], stacks: &[(&[usize], u64)]) -> SampledPath {
     path
 }
 
-/// A directory for one test, removed when it ends.
-pub(super) struct Folder(pub(super) PathBuf);
-
 impl Folder {
-    pub(super) fn new(name: &str) -> Self {
-        let path = program::file(name);
-        _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).expect("made");
-        Self(path)
-    }
-
     pub(super) fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.0.join(name);
         fs::write(&path, text).expect("written");
@@ -127,12 +117,6 @@ impl Folder {
 
     pub(super) fn report(&self, name: &str, snapshot: &Snapshot) -> String {
         self.file(name, json(snapshot))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        _ = fs::remove_dir_all(&self.0);
     }
 }
 

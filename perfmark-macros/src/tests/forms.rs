@@ -51,7 +51,6 @@ fn a_guard_precedes_a_body_whose_value_cannot_be_stored() {
     for head in heads {
         let marked = quote! { #head { ::perfmark::private::mark! { "f" ["time"] 0u32 false } '_perfmark: { a } } };
         assert_expands(&quote!(time), &quote! { #head { a } }, &marked);
-        assert_expands(&quote!(skip), &marked, &quote! { #head { a } });
     }
     let heads = [
         (quote!(fn f(a: impl Sized) -> u8), quote!(u8)),
@@ -60,9 +59,7 @@ fn a_guard_precedes_a_body_whose_value_cannot_be_stored() {
     ];
     for (head, type_) in heads {
         let body = called(&quote!("f" ["time"] 0u32 false), &type_, &quote!(a));
-        let marked = quote! { #head { #body } };
-        assert_expands(&quote!(time), &quote! { #head { a } }, &marked);
-        assert_expands(&quote!(skip), &marked, &quote! { #head { a } });
+        assert_expands(&quote!(time), &quote! { #head { a } }, &quote! { #head { #body } });
     }
 }
 
@@ -160,13 +157,13 @@ fn functions_of_an_impl_get_the_attribute() {
                 const fn e() {}
                 #[unsafe(naked)] extern "C" fn i() { b!() }
                 #[cfg_attr(a, unsafe(naked))] extern "C" fn j() { b!() }
-                #[a::b::perfmark(time, crate = a::b)]
+                #[a::b::perfmark(super time, crate = a::b)]
                 async fn f() {}
-                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                #[a::b::perfmark(super time, every = 2, crate = a::b)]
                 /// Documented.
                 pub(crate) unsafe fn g(self) {}
                 m! {}
-                #[a::b::perfmark(time, every = 2, crate = a::b)]
+                #[a::b::perfmark(super time, every = 2, crate = a::b)]
                 fn h() -> A<{ N }> {}
                 fn {}
             }
@@ -204,7 +201,7 @@ fn an_item_with_its_own_attribute_gets_no_other_and_requires_no_import() {
         &quote!(time),
         &quote! { mod a { #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} } },
         &quote! {
-            mod a { #[::perfmark::perfmark(time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} }
+            mod a { #[::perfmark::perfmark(super time)] #[renamed(skip)] #[perfmark::other] #[a(perfmark)] fn b() {} }
         },
     );
     // A `macro_rules` fragment (`$meta:meta`).
@@ -238,12 +235,16 @@ fn a_second_mark_of_an_item_is_refused() {
             assert!(message.starts_with("this item has two `#[perfmark]` attributes"), "{message}");
         }
     }
-    let body = called(&quote!("b" [""] 0u32 false), &quote!(), &quote!(1));
-    assert_expands(
-        &quote!(),
-        &quote! { #[perfmark(skip)] fn b() { 1 } },
-        &quote! { #[perfmark(skip)] fn b() { #body } },
-    );
+}
+
+#[test]
+fn an_items_own_attribute_takes_precedence_over_its_containers() {
+    let skipped = quote! { #[perfmark(skip)] fn b() { 1 } };
+    assert_expands(&quote!(time), &skipped, &skipped);
+    let with_path = quote! { #[::perfmark::perfmark(skip)] fn b() { 1 } };
+    assert_expands(&quote!(super time), &skipped, &with_path);
+    let marked = quote! { #[a] #[::perfmark::perfmark(cycles)] mod b {} };
+    assert_expands(&quote!(super), &quote! { #[a] #[perfmark(cycles)] mod b {} }, &marked);
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn trait_methods_without_a_body_stay_as_they_are() {
     assert_expands(
         &quote!(),
         &quote! { pub unsafe trait A { fn b(&self); const C: u8 = 1; fn d(&self) {} } },
-        &quote! { pub unsafe trait A { fn b(&self); const C: u8 = 1; #[::perfmark::perfmark()] fn d(&self) {} } },
+        &quote! { pub unsafe trait A { fn b(&self); const C: u8 = 1; #[::perfmark::perfmark(super)] fn d(&self) {} } },
     );
 }
 
@@ -279,37 +280,23 @@ fn items_of_a_module_get_the_attribute() {
             mod a {
                 //! Documented.
                 #![allow(unused)]
-                #[::perfmark::perfmark(time)]
+                #[::perfmark::perfmark(super time)]
                 #[cold]
                 fn b() {}
                 use c::{d, e};
-                #[::perfmark::perfmark(time)]
+                #[::perfmark::perfmark(super time)]
                 mod f { fn g() {} }
                 mod h;
                 pub struct I { j: u8 }
-                #[::perfmark::perfmark(time)]
+                #[::perfmark::perfmark(super time)]
                 impl I { fn k() {} }
                 unsafe extern "C" { fn l(); }
-                #[::perfmark::perfmark(time)]
+                #[::perfmark::perfmark(super time)]
                 extern "C" fn m() {}
                 static N: fn() = if o { p } else { q };
             }
         },
     );
-}
-
-#[test]
-fn a_functions_own_attribute_takes_precedence() {
-    for item in [
-        quote! { fn f() { 1 } },
-        quote! { /** Documented. */ fn f() { #![allow(a)] use b; 1 } },
-        quote! { fn f() -> impl A { #![allow(a)] use b; 1 } },
-    ] {
-        let marked = expand(&quote!(cycles, crate = a), &item);
-        assert_ne!(marked.to_string(), item.to_string());
-        assert_expands(&quote!(time, name = "g"), &marked, &expand(&quote!(time, name = "g"), &item));
-        assert_expands(&quote!(skip), &marked, &item);
-    }
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn a_container_that_is_incomplete_is_kept() {
         "trait A { fn f(&self) -> ; fn g() {} }",
         "mod a { mod b { fn } }",
     ];
-    let attribute = quote!(#[::perfmark::perfmark(time)]).to_string();
+    let attribute = quote!(#[::perfmark::perfmark(super time)]).to_string();
     for container in containers {
         let expanded = expand(&quote!(time), &tokens(container)).to_string();
         let kept = tokens(&expanded.replace(&attribute, "")).to_string();

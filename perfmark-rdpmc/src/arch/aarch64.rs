@@ -76,9 +76,14 @@ static PAIR_READERS: [[PairReader; 9]; 9] = pair_readers!(
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;
-    // SAFETY: the caller promises what the system call requires; the kernel changes x0.
+    // SAFETY: the caller promises what the system call requires. The kernel changes x0 and the registers of SVE beyond
+    // those of NEON (`Documentation/arch/arm64/sve.rst`), which are among those that C functions change.
     unsafe {
-        asm!("svc 0", in("x8") number, inlateout("x0") one => result, in("x1") two, in("x2") three, options(nostack));
+        asm!(
+            "svc 0",
+            in("x8") number, inlateout("x0") one => result, in("x1") two, in("x2") three,
+            clobber_abi("C"), options(nostack),
+        );
     }
     result
 }

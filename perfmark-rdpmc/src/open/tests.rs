@@ -164,17 +164,28 @@ fn a_target_that_is_refused_is_named_with_what_it_requires() {
 
 #[test]
 fn a_pmu_that_cannot_exclude_a_mode_says_so() {
-    let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & EXCLUDE_MODES {
-        excluded if excluded == 0 || raw.kind == sys::TYPE_SOFTWARE => {
-            Ok(fs::File::open("/dev/null").expect("there").into())
-        }
-        _ => Err(libc::EINVAL),
-    };
     let machine = Machine::fixture("skylake-server");
-    let mut open = |text| open_each(&attr(text), &Target::cpu(0), &machine, &mut answer);
-    let error = open("uncore_imc_0/clockticks/").expect_err("excludes modes").to_string();
+    let message = |text, rights: Result<(), i32>| {
+        let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & EXCLUDE_MODES {
+            excluded if excluded == 0 || raw.kind == sys::TYPE_SOFTWARE => {
+                rights.map(|()| fs::File::open("/dev/null").expect("there").into())
+            }
+            _ => Err(libc::EINVAL),
+        };
+        let opened = open_each(&attr(text), &Target::cpu(0), &machine, &mut answer);
+        opened.map_or_else(|error| error.to_string(), |_| "opened".into())
+    };
+    let error = message("uncore_imc_0/clockticks/", Ok(()));
     assert!(error.contains("the PMU uncore_imc_0 cannot exclude a mode; count all modes (:ukh"), "{error}");
-    assert!(open("uncore_imc_0/clockticks/ukh").is_ok());
+    assert_eq!(message("uncore_imc_0/clockticks/ukh", Ok(())), "opened");
+    // As riscv64 without Sscofpmf (`pmu_sbi_device_probe` in `drivers/perf/riscv_pmu_sbi.c`, linux 6.12).
+    for text in ["cycles", "r3c", "L1-dcache-load-misses"] {
+        let error = message(text, Ok(()));
+        assert!(error.contains("this processor's PMU cannot exclude a mode; count all modes (:ukh"), "{error}");
+        let unknown = message(text, Err(libc::EACCES));
+        let names_it = unknown.contains("or cannot exclude a mode; then count all modes (:ukh");
+        assert_eq!(names_it, cfg!(target_arch = "riscv64"), "{unknown}");
+    }
 }
 
 #[test]
@@ -192,6 +203,63 @@ fn a_cpu_of_one_kind_of_core_needs_only_that_kinds_pmu() {
         }
     }
     assert_eq!(opened, [(0, 4), (16, 8)], "cpu_core is 4, cpu_atom is 8");
+}
+
+/// As `perf_init_event` in `kernel/events/core.c` and `armpmu_map_event` in `drivers/perf/arm_pmu.c`, linux 4.14, 5.15
+/// and 6.6. Event 9 is one that the PMUs do not have.
+#[test]
+fn generic_events_are_counted_on_several_arm_pmus_by_old_kernels_too() {
+    /// Why a hardware event and a cache event are refused.
+    const OLD: [Option<i32>; 2] = [Some(libc::EINVAL), None];
+    const LATER: [Option<i32>; 2] = [Some(libc::ENOENT); 2];
+    const NEW: [Option<i32>; 2] = [None; 2];
+    let machine = Machine::fixture("big-little");
+    let open = |text: &str, [refusal_of_hardware, refusal_of_caches]: [Option<i32>; 2]| {
+        let mut opened = Vec::new();
+        let mut answer = |raw: &PerfEventAttr, _: &Target| {
+            let refusal = match (raw.kind, raw.config >> 32, raw.config & 0xffff_ffff) {
+                (sys::TYPE_HARDWARE, 6.., 9) => Some(libc::ENOENT),
+                (sys::TYPE_HARDWARE, 6.., _) => refusal_of_hardware,
+                (sys::TYPE_HW_CACHE, 6.., _) => refusal_of_caches,
+                _ => None,
+            };
+            refusal.map_or(Ok(()), Err)?;
+            opened.push((raw.kind, raw.config));
+            Ok(fs::File::open("/dev/null").expect("there").into())
+        };
+        let result = open_each(&attr(text), &Target::this_thread(), &machine, &mut answer);
+        result.map(|_| opened).map_err(|error| error.to_string())
+    };
+    for kernel in [OLD, LATER] {
+        assert_eq!(open("cycles", kernel), Ok(vec![(6, 0x11), (7, 0x11)]));
+        assert_eq!(open("instructions", kernel), Ok(vec![(6, 8), (7, 8)]));
+        for text in ["L1-dcache-load-misses", "stalled-cycles-frontend"] {
+            let error = open(text, kernel).expect_err("too old");
+            assert!(error.contains("linux before 6.6 opens no generic event on each of several Arm PMUs"), "{error}");
+        }
+    }
+    assert_eq!(open("cycles", NEW), Ok(vec![(0, 6 << 32), (0, 7 << 32)]));
+    // With what tells old kernels apart: cycles of each PMU.
+    let caches = vec![(0, 6 << 32), (3, 6 << 32 | 0x1_0000), (0, 7 << 32), (3, 7 << 32 | 0x1_0000)];
+    assert_eq!(open("L1-dcache-load-misses", NEW), Ok(caches));
+    let error = open("ref-cycles", NEW).expect_err("no such event");
+    assert!(error.contains("this processor's PMU does not have the event"), "{error}");
+}
+
+#[test]
+fn a_pmu_that_cannot_count_virtual_machines_counts_the_host() {
+    let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & FLAG_EXCLUDE_GUEST {
+        0 => Err(libc::EOPNOTSUPP),
+        _ => Ok(fs::File::open("/dev/null").expect("there").into()),
+    };
+    let machine = Machine::fixture("armv8.8-threshold");
+    let mut open = |text| open_each(&attr(text), &Target::this_thread(), &machine, &mut answer);
+    for text in ["cycles", "inst_retired", "cycles:H"] {
+        assert!(open(text).is_ok(), "{text}");
+    }
+    for text in ["cycles:G", "cycles:GH", "page-faults"] {
+        assert_eq!(open(text).expect_err("as requested").errno(), Some(libc::EOPNOTSUPP), "{text}");
+    }
 }
 
 #[test]

@@ -119,7 +119,7 @@ impl PerfEventAttr {
 }
 
 /// The `config` of a generic hardware or cache event for one of several PMUs: the PMU's type is the upper half
-/// (`PERF_PMU_TYPE_SHIFT`, linux 5.12). With 0 the kernel chooses the PMU.
+/// (`PERF_PMU_TYPE_SHIFT`, linux 5.13). With 0 the kernel chooses the PMU.
 pub(crate) fn config_on_pmu(pmu: u32, id: u64) -> u64 {
     u64::from(pmu) << 32 | id
 }

@@ -25,6 +25,16 @@ pub(crate) enum RingMapping {}
 #[derive(Debug)]
 pub(crate) enum AuxMapping {}
 
+/// Functions that cannot be called, because the value after `=>` cannot exist.
+macro_rules! never {
+    ($($(#[$cfg:meta])? fn $name:ident $(<$generic:ident>)? ($($argument:tt)*) -> $result:ty => $value:ident;)*) => {$(
+        $(#[$cfg])?
+        pub(crate) fn $name $(<$generic>)? ($($argument)*) -> $result {
+            match *$value {}
+        }
+    )*};
+}
+
 pub(crate) fn open(_: &PerfEventAttr, _: &Target, _: Option<&Descriptor>) -> Result<Descriptor, i32> {
     Err(libc::ENOSYS)
 }
@@ -52,99 +62,54 @@ pub(crate) fn page_size() -> u64 {
     4096
 }
 
-pub(crate) fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> {
-    match *fd {}
-}
-
 pub(crate) fn generation() -> u32 {
     0
-}
-
-pub(crate) fn ioctl(fd: &Descriptor, _: u64, _: u64) -> Result<(), i32> {
-    match *fd {}
-}
-
-pub(crate) fn ioctl_pointer<T>(fd: &Descriptor, _: u64, _: &mut T) -> Result<(), i32> {
-    match *fd {}
-}
-
-pub(crate) fn ioctl_text(fd: &Descriptor, _: u64, _: &CStr) -> Result<(), i32> {
-    match *fd {}
-}
-
-pub(crate) fn ioctl_descriptor(fd: &Descriptor, _: u64, _: Option<&Descriptor>) -> Result<(), i32> {
-    match *fd {}
 }
 
 pub(crate) fn enable_all_of_thread(_: bool) -> Result<(), i32> {
     Err(libc::ENOSYS)
 }
 
-pub(crate) fn read_numbers(fd: &Descriptor, _: &mut [u64]) -> Result<usize, i32> {
-    match *fd {}
+never! {
+    fn read(fd: &Descriptor) -> Result<Option<ReadFormat>, i32> => fd;
+    fn ioctl(fd: &Descriptor, _: u64, _: u64) -> Result<(), i32> => fd;
+    fn ioctl_pointer<T>(fd: &Descriptor, _: u64, _: &mut T) -> Result<(), i32> => fd;
+    fn ioctl_text(fd: &Descriptor, _: u64, _: &CStr) -> Result<(), i32> => fd;
+    fn ioctl_descriptor(fd: &Descriptor, _: u64, _: Option<&Descriptor>) -> Result<(), i32> => fd;
+    fn read_numbers(fd: &Descriptor, _: &mut [u64]) -> Result<usize, i32> => fd;
 }
 
 impl Descriptor {
-    #[cfg(unix)]
-    pub(crate) fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        match *self {}
-    }
-
-    pub(crate) fn is_ours(&self) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn has_id(&self, _: u64) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn is_identified(&self) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn why_unmarked(&self) -> Option<i32> {
-        match *self {}
-    }
-
-    pub(crate) fn send_signal(&mut self, _: i32, _: Option<u32>) -> Result<(), i32> {
-        match *self {}
+    never! {
+        #[cfg(unix)]
+        fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> => self;
+        fn is_ours(&self) -> bool => self;
+        fn has_id(&self, _: u64) -> bool => self;
+        fn is_identified(&self) -> bool => self;
+        fn why_unmarked(&self) -> Option<i32> => self;
+        fn send_signal(&mut self, _: i32, _: Option<u32>) -> Result<(), i32> => self;
     }
 }
 
 impl RingMapping {
-    pub(crate) fn new(fd: &Descriptor, _: usize, _: bool) -> Result<Self, i32> {
-        match *fd {}
-    }
-
-    pub(crate) fn page(&self) -> Option<&RingPage> {
-        match *self {}
-    }
-
-    pub(crate) fn data(&self) -> Option<&[AtomicU64]> {
-        match *self {}
-    }
-
-    pub(crate) fn data_bytes(&self) -> usize {
-        match *self {}
+    never! {
+        fn new(fd: &Descriptor, _: usize, _: bool) -> Result<Self, i32> => fd;
+        fn page(&self) -> Option<&RingPage> => self;
+        fn data(&self) -> Option<&[AtomicU64]> => self;
+        fn data_bytes(&self) -> usize => self;
     }
 }
 
 impl AuxMapping {
-    pub(crate) fn new(fd: &Descriptor, _: &RingPage, _: bool) -> Result<Self, i32> {
-        match *fd {}
-    }
-
-    pub(crate) fn data(&self) -> &[AtomicU8] {
-        match *self {}
+    never! {
+        fn new(fd: &Descriptor, _: &RingPage, _: bool) -> Result<Self, i32> => fd;
+        fn data(&self) -> &[AtomicU8] => self;
     }
 }
 
 impl Mapping {
-    pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
-        match *fd {}
-    }
-
-    pub(crate) fn page(&self) -> &MmapPage {
-        match *self {}
+    never! {
+        fn new(fd: &Descriptor) -> Result<Self, i32> => fd;
+        fn page(&self) -> &MmapPage => self;
     }
 }

@@ -4,6 +4,7 @@
 //! # Safety
 //!
 //! A forked child does what the test says, and exits. All pointers are to live integers.
+#![allow(dead_code, reason = "each test uses what it needs")]
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitStatus, Output, Stdio};

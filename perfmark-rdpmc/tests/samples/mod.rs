@@ -6,6 +6,8 @@ use std::ptr;
 use perfmark_rdpmc::sample::{Body, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Counter, Error, Software};
 
+use crate::support::open_if_supported;
+
 #[path = "../memory/mod.rs"]
 mod memory;
 
@@ -14,8 +16,7 @@ const FAULTS: usize = 20;
 
 /// A counter with a sample at every page fault. `None` on a target without counters.
 fn faults(disabled: bool) -> Option<Counter> {
-    let counter = Counter::open(Sampler::new(Attr::new(Software::MinorFaults).disabled(disabled)).attr());
-    if counter.as_ref().is_err_and(Error::is_unsupported) { None } else { Some(unwrap(counter)) }
+    open_if_supported(Sampler::new(Attr::new(Software::MinorFaults).disabled(disabled)).attr())
 }
 
 fn unwrap<T>(result: Result<T, Error>) -> T {

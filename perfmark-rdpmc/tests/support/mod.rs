@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::panic::UnwindSafe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use perfmark_rdpmc::{Attr, Counter, Hardware};
+use perfmark_rdpmc::{Attr, Counter, Error, Hardware};
 
 /// A test that needs user-space reads of hardware counters.
 pub(crate) type OnPmu = (&'static str, fn());
@@ -49,12 +49,29 @@ pub(crate) fn named<F: FnOnce() + UnwindSafe + Send + 'static>(test: F) -> Trial
     trial(path.rsplit("::").next().unwrap_or(path), test)
 }
 
+/// Tests that have the names of their functions, and need user-space reads of hardware counters.
+#[allow(unused_macros, reason = "not every test program uses it")]
+macro_rules! tests {
+    ($($test:ident,)*) => { &[$((stringify!($test), $test)),*] };
+}
+#[allow(unused_imports, reason = "not every test program uses it")]
+pub(crate) use tests;
+
 /// Opens a counter. `None` on a target without counters; panics for any other error.
 #[allow(dead_code, reason = "not every test program uses it")]
 pub(crate) fn open_if_supported(attr: &Attr) -> Option<Counter> {
-    match Counter::open(attr) {
-        Ok(counter) => Some(counter),
-        Err(error) if error.is_unsupported() => None,
+    if_supported(Counter::open(attr))
+}
+
+/// What was opened. On a target without counters, prints the reason and returns `None`; panics for any other error.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) fn if_supported<T>(opened: Result<T, Error>) -> Option<T> {
+    match opened {
+        Ok(opened) => Some(opened),
+        Err(error) if error.is_unsupported() => {
+            println!("not run: {error}");
+            None
+        }
         Err(error) => panic!("{error}"),
     }
 }

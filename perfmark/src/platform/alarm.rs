@@ -1,26 +1,7 @@
-//! Waking one of perfmark's own threads. It needs no descriptor, which the program could close.
+//! Wakes a waiting thread of perfmark's. It needs no descriptor, which the program could close. In a forked child, it
+//! does not wake the parent's thread.
 
-use std::time::Duration;
-
-/// Wakes a thread that waits for it. In a forked child, it does not wake the parent's thread.
-#[derive(Debug)]
-pub(crate) struct Alarm(imp::Alarm);
-
-impl Alarm {
-    pub(crate) const fn new() -> Self {
-        Self(imp::Alarm::new())
-    }
-
-    /// Wakes the thread now, or as soon as it waits. On Linux, a signal handler may call it.
-    pub(crate) fn wake(&self) {
-        self.0.wake();
-    }
-
-    /// Waits until somebody wakes the thread, or for that time.
-    pub(crate) fn wait(&self, at_most: Option<Duration>) {
-        self.0.wait(at_most);
-    }
-}
+pub(crate) use imp::Alarm;
 
 /// The kernel measures the time: the C library's clock may be replaced by one that stands still. With that clock, the
 /// standard library's waits for a time never end.
@@ -39,21 +20,23 @@ mod imp {
 
     /// 1 if somebody woke it.
     #[derive(Debug)]
-    pub(super) struct Alarm(AtomicU32);
+    pub(crate) struct Alarm(AtomicU32);
 
     impl Alarm {
-        pub(super) const fn new() -> Self {
+        pub(crate) const fn new() -> Self {
             Self(AtomicU32::new(0))
         }
 
-        /// It only stores a word and makes a system call, and so is async-signal-safe.
-        pub(super) fn wake(&self) {
+        /// Wakes the thread now, or as soon as it waits. It only stores a word and makes a system call, and so is
+        /// async-signal-safe.
+        pub(crate) fn wake(&self) {
             let _errno = KeepErrno::new();
             self.0.store(1, SeqCst);
             _ = self.futex(libc::FUTEX_WAKE, 1, None);
         }
 
-        pub(super) fn wait(&self, mut at_most: Option<Duration>) {
+        /// Waits until somebody wakes the thread, or for that time.
+        pub(crate) fn wait(&self, mut at_most: Option<Duration>) {
             const RETRY_INTERVAL: Duration = Duration::from_secs(1);
             while self.0.swap(0, SeqCst) == 0 {
                 match self.futex(libc::FUTEX_WAIT, 0, at_most).map_err(|why| why.raw_os_error()) {
@@ -105,22 +88,22 @@ mod imp {
     use std::time::Duration;
 
     #[derive(Debug)]
-    pub(super) struct Alarm {
+    pub(crate) struct Alarm {
         is_awake: Mutex<bool>,
         condition: Condvar,
     }
 
     impl Alarm {
-        pub(super) const fn new() -> Self {
+        pub(crate) const fn new() -> Self {
             Self { is_awake: Mutex::new(false), condition: Condvar::new() }
         }
 
-        pub(super) fn wake(&self) {
+        pub(crate) fn wake(&self) {
             *self.is_awake.lock().unwrap_or_else(PoisonError::into_inner) = true;
             self.condition.notify_one();
         }
 
-        pub(super) fn wait(&self, at_most: Option<Duration>) {
+        pub(crate) fn wait(&self, at_most: Option<Duration>) {
             let is_awake = self.is_awake.lock().unwrap_or_else(PoisonError::into_inner);
             let waits = |is_awake: &mut bool| !*is_awake;
             let mut is_awake = match at_most {
@@ -138,6 +121,7 @@ mod imp {
 mod tests {
     use std::sync::Arc;
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 

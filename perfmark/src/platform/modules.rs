@@ -39,6 +39,9 @@ pub(crate) fn loaded() -> Vec<LoadedModule> {
     Vec::new()
 }
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+pub(crate) fn prepare() {}
+
 /// How many modules were loaded and unloaded until now.
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
 pub(crate) fn changes() -> [u64; 2] {
@@ -52,14 +55,13 @@ pub(crate) fn unwind_tables(_: u64) -> Option<UnwindTables> {
 }
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
-pub(crate) use linux::{changes, loaded, unwind_tables};
+pub(crate) use linux::{changes, loaded, prepare, unwind_tables};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 mod linux {
     use std::ffi::CStr;
     use std::fmt::Write as _;
     use std::ops::Range;
-    use std::sync::Once;
     use std::sync::atomic::AtomicBool;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -113,18 +115,15 @@ mod linux {
     }
 
     /// From now on, a fork waits until no thread looks at the modules. Forks by system calls of their own do not.
-    fn wait_in_forks() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            // SAFETY: the functions may be called at any time. Signals are blocked while a thread holds the lock, so it
-            // does not fork then.
-            unsafe { libc::pthread_atfork(Some(acquire), Some(release), Some(release)) };
-        });
+    /// Called once, before the first sampling.
+    pub(crate) fn prepare() {
+        // SAFETY: the functions may be called at any time. A thread that holds the lock does not fork: its signals are
+        // blocked.
+        unsafe { libc::pthread_atfork(Some(acquire), Some(release), Some(release)) };
     }
 
     /// Calls `work` for each module until it returns `false`. The program is the first one.
     fn each(work: &mut dyn FnMut(&Object<'_>) -> bool) {
-        wait_in_forks();
         acquire();
         objects::each(work);
         release();

@@ -253,7 +253,7 @@ enum FromEnvironment {
     WithoutFile,
     Prepared(Dumps, Dumping),
     Starting,
-    Started(#[expect(dead_code, reason = "its drop ends the dumps")] Dumping),
+    Started(#[cfg_attr(not(feature = "signal"), expect(dead_code, reason = "its drop ends the dumps"))] Dumping),
 }
 
 static FROM_ENVIRONMENT: Mutex<FromEnvironment> = Mutex::new(FromEnvironment::None);
@@ -317,7 +317,14 @@ pub(crate) fn start_from_environment() -> Result<(), String> {
 
 /// Ends the environment's dumps, so that the report at exit is the last one.
 pub(crate) fn end_from_environment() {
-    let before = replace(FromEnvironment::None);
+    #[cfg_attr(not(feature = "signal"), expect(unused_mut, reason = "as with the feature"))]
+    let mut before = replace(FromEnvironment::None);
+    // signal-hook removes no handler while it calls one, which may have ended the program. perfmark's stays, and wakes
+    // no thread any more.
+    #[cfg(feature = "signal")]
+    if let Some(FromEnvironment::Prepared(_, dumping) | FromEnvironment::Started(dumping)) = &mut before {
+        mem::forget(dumping.listener.take());
+    }
     // A forked child has its parent's, whose locks may be held.
     if is_forked_child() {
         mem::forget(before);
@@ -350,6 +357,8 @@ impl Drop for Dumping {
         drop(self.listener.take());
         self.requests.is_over.store(true, SeqCst);
         self.requests.alarm.wake();
-        _ = self.writer.take().map(JoinHandle::join);
+        // A handler that the program has for the signal runs on the writing thread, and may have ended the program.
+        let is_other = |writer: &JoinHandle<()>| writer.thread().id() != thread::current().id();
+        _ = self.writer.take().filter(is_other).map(JoinHandle::join);
     }
 }

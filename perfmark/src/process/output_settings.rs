@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::platform::files::{check_file, in_this_process};
 use crate::platform::signals;
 use crate::platform::terminal::{remember_named, say};
-use crate::report::{Format, Report};
-use crate::settings::Filter;
+use crate::report::{Format, Report, View};
 use crate::settings::environment::{self, Environment, choice};
+use crate::settings::{Filter, FilterError};
 use crate::snapshot::Snapshot;
 
 /// Where the report goes, in which format, and when.
@@ -26,13 +26,8 @@ pub(super) struct OutputSettings {
     pub(super) format: Format,
     /// Whether a table on a terminal may have colours.
     pub(super) may_color: bool,
-    /// The width of a table that does not go to a terminal.
-    columns: Option<usize>,
-    /// The most marks in a table.
-    top: Option<usize>,
-    lines: Option<usize>,
-    /// The marks whose details a table has.
-    details: Option<Filter>,
+    /// What the report shows, in the width of a table that does not go to a terminal.
+    view: View,
     /// Whether readers of a report in JSON get the source text of hot lines from it, and not from files.
     embeds_sources: bool,
     pub(super) dumps: DumpSettings,
@@ -60,10 +55,7 @@ const DEFAULT: OutputSettings = OutputSettings {
     output: Output::Stderr,
     format: Format::Table,
     may_color: false,
-    columns: None,
-    top: None,
-    lines: None,
-    details: None,
+    view: View::DEFAULT,
     embeds_sources: false,
     dumps: DumpSettings { interval: None, signal: None },
     reports_on_sigint: false,
@@ -108,12 +100,14 @@ impl OutputSettings {
         let columns = environment.value("COLUMNS").and_then(|columns| columns.to_str()?.parse::<usize>().ok());
         // Some environments set it to 0 where there is no terminal.
         let columns = columns.filter(|&columns| columns > 0);
-        let top = environment.text("PERFMARK_TOP", "using 20", number);
-        let lines = environment.text("PERFMARK_LINES", "using 3", number);
-        let details = environment.text("PERFMARK_DETAILS", "showing no details", |text| match text {
-            "off" => Ok(None),
-            marks => marks.parse().map(Some),
-        });
+        let view = View {
+            columns: columns.unwrap_or(View::DEFAULT.columns),
+            is_limited: columns.is_some(),
+            top: environment.text("PERFMARK_TOP", "using 20", number).unwrap_or(View::DEFAULT.top),
+            lines: environment.text("PERFMARK_LINES", "using 3", number).unwrap_or(View::DEFAULT.lines),
+            details: environment.text("PERFMARK_DETAILS", "showing no details", details).flatten(),
+            ..View::DEFAULT
+        };
         let at_sigint = [("end", false), ("report", true)];
         let reports_on_sigint = environment.parsed("PERFMARK_ON_SIGINT", |value| choice(value, &at_sigint));
         let sources = [("read", false), ("embed", true)];
@@ -122,10 +116,7 @@ impl OutputSettings {
             output,
             format,
             may_color,
-            columns,
-            top,
-            lines,
-            details: details.flatten(),
+            view,
             embeds_sources: embeds_sources.unwrap_or(false),
             dumps,
             reports_on_sigint: reports_on_sigint.unwrap_or(false),
@@ -135,32 +126,11 @@ impl OutputSettings {
 
     /// The report in that format that these settings describe, except for its destination.
     pub(super) fn report<'a>(&self, snapshot: &'a Snapshot, format: Format) -> Report<'a> {
-        let mut report = self.with_sources(Report::new(snapshot).format(format), format);
-        if let Some(columns) = self.columns {
-            report = report.width(columns);
+        let report = Report::with_view(snapshot, format, self.view.clone());
+        #[cfg(feature = "json")]
+        if self.embeds_sources && format == Format::Json {
+            return report.embed_sources();
         }
-        if let Some(top) = self.top {
-            report = report.top(top);
-        }
-        if let Some(lines) = self.lines {
-            report = report.lines(lines);
-        }
-        if let Some(details) = &self.details {
-            report = report.details(details);
-        }
-        report
-    }
-
-    /// The report with source text, if the settings require it.
-    #[cfg(feature = "json")]
-    fn with_sources<'a>(&self, report: Report<'a>, format: Format) -> Report<'a> {
-        if self.embeds_sources && format == Format::Json { report.embed_sources() } else { report }
-    }
-
-    /// Other formats have no embedded sources.
-    #[cfg(not(feature = "json"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn with_sources<'a>(&self, report: Report<'a>, _: Format) -> Report<'a> {
         report
     }
 }
@@ -172,6 +142,10 @@ pub(super) fn after_the_program(report: &Report<'_>, format: Format) -> String {
 
 fn number(text: &str) -> Result<usize, &'static str> {
     if text == "all" { Ok(usize::MAX) } else { text.parse().map_err(|_| "expected a number or `all`") }
+}
+
+fn details(text: &str) -> Result<Option<Filter>, FilterError> {
+    if text == "off" { Ok(None) } else { text.parse().map(Some) }
 }
 
 fn output(value: &OsStr) -> Result<Output, String> {
@@ -203,9 +177,11 @@ mod tests {
 
     #[test]
     fn an_empty_environment_and_empty_values_give_the_defaults() {
-        assert_eq!(parse(&[]), (DEFAULT, vec![]));
-        let empty = ["PERFMARK_OUTPUT", "PERFMARK_FORMAT", "PERFMARK_DUMP_INTERVAL", "PERFMARK_DUMP_SIGNAL"];
-        assert_eq!(parse(&empty.map(|name| (name, ""))), (DEFAULT, vec![]));
+        for variables in [None].into_iter().chain(environment::VARIABLES.map(|name| Some((name, "")))) {
+            let (recording, wrong) = environment::read_from(variables.as_slice(), RecordingSettings::read);
+            assert_eq!((recording, wrong), (RecordingSettings::default(), vec![]), "{variables:?}");
+            assert_eq!(parse(variables.as_slice()), (DEFAULT, vec![]), "{variables:?}");
+        }
     }
 
     #[test]
@@ -258,7 +234,11 @@ mod tests {
 
     #[test]
     fn zero_columns_are_as_no_columns() {
-        assert_eq!(["0", "x", "90"].map(|value| parse(&[("COLUMNS", value)]).0.columns), [None, None, Some(90)]);
+        let width = |value| {
+            let view = parse(&[("COLUMNS", value)]).0.view;
+            (view.columns, view.is_limited)
+        };
+        assert_eq!(["0", "x", "90"].map(width), [(100, false), (100, false), (90, true)]);
     }
 
     #[test]
@@ -270,44 +250,38 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_reported_with_the_valid_ones_and_the_default_is_used() {
-        let cases = [
-            ("PERFMARK_FORMAT", "xml", "using table"),
-            ("PERFMARK_TOP", "-1", "expected a number or `all`; using 20"),
-            ("PERFMARK_LINES", "few", "expected a number or `all`; using 3"),
-            ("PERFMARK_DETAILS", "a=every:0", "showing no details"),
-            ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds, such as 60 or 0.5"),
-            ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
-            ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
-            ("PERFMARK_DUMP_SIGNAL", "USR3", "writing no dumps at signals"),
-            ("PERFMARK_ON_SIGINT", "dump", "expected `end` or `report`; using `end`"),
-            ("PERFMARK_OUTPUT", "/", "is a directory"),
-            ("PERFMARK_OUTPUT", "/tmp/no-such-folder/", "the name of a file does not end with `/`"),
-            ("PERFMARK_OUTPUT", "/no/such/folder/report", "the directory /no/such/folder does not exist"),
-        ];
-        environment::assert_refused(OutputSettings::read, &DEFAULT, &cases);
-    }
-
-    #[test]
-    fn each_variable_reports_what_was_given_what_applies_instead_and_what_to_do() {
+    fn a_wrong_value_gives_the_default_and_is_reported_with_what_applies_instead_and_what_to_do() {
         /// A misspelt value of each variable, and what its message says to do.
         const MISSPELT: [(&str, &str, &str); 16] = [
-            ("PERFMARK", "of", "expected `on` or `off`"),
+            ("PERFMARK", "of", "expected `on` or `off`; using `on`"),
             ("PERFMARK_EVENTS", "time,offcpu", "did you mean `off_cpu`? Using "),
             ("PERFMARK_FILTER", "app::run=cycels", "did you mean `cycles`? Recording "),
-            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`"),
+            ("PERFMARK_BUDGET", "2", "expected a percentage, such as `2%`; measuring without this budget"),
             ("PERFMARK_OUTPUT", "/no/such/folder/report", "set it to a file"),
             ("PERFMARK_FORMAT", "jsn", "expected one of table, "),
-            ("PERFMARK_TOP", "al", "expected a number or `all`"),
-            ("PERFMARK_LINES", "al", "expected a number or `all`"),
+            ("PERFMARK_TOP", "al", "expected a number or `all`; using 20"),
+            ("PERFMARK_LINES", "al", "expected a number or `all`; using 3"),
             ("PERFMARK_DETAILS", "app::run=cycels", "did you mean `cycles`? Showing "),
             ("PERFMARK_DUMP_INTERVAL", "1m", "expected seconds, such as 60"),
             ("PERFMARK_DUMP_SIGNAL", "URS1", if SIGNALS { "expected for example USR1" } else { "enable its feature" }),
-            ("PERFMARK_ON_SIGINT", "reprot", "expected `end` or `report`"),
+            ("PERFMARK_ON_SIGINT", "reprot", "expected `end` or `report`; using `end`"),
             ("PERFMARK_CALL_GRAPH", "onn", "expected `off` or `on`"),
-            ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`"),
+            ("PERFMARK_READ", "users", "expected `auto`, `user`, `syscall` or `emulated`; using `auto`"),
             ("PERFMARK_SAMPLE", "99hz", if SAMPLES { "expected `off`, a number" } else { "enable its feature" }),
             ("PERFMARK_SOURCES", "embedded", "expected `read` or `embed`"),
+        ];
+        /// Other wrong values.
+        const WRONG: [(&str, &str, &str); 10] = [
+            ("PERFMARK_EVENTS", "cycles instructions", "; separate events by commas; using time,"),
+            ("PERFMARK_EVENTS", ",", "expected at least one event"),
+            ("PERFMARK_BUDGET", "0%", "a budget of 0 % is not possible; it must be above 0 % and at most 100 %"),
+            ("PERFMARK_OUTPUT", "/", "is a directory"),
+            ("PERFMARK_OUTPUT", "/tmp/no-such-folder/", "the name of a file does not end with `/`"),
+            ("PERFMARK_TOP", "-1", "expected a number or `all`"),
+            ("PERFMARK_DETAILS", "a=every:0", "every:0"),
+            ("PERFMARK_DUMP_INTERVAL", "0", "expected seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "-1", "expected seconds"),
+            ("PERFMARK_DUMP_INTERVAL", "inf", "expected seconds"),
         ];
         const SIGNALS: bool = cfg!(all(feature = "signal", any(target_os = "linux", target_os = "android")));
         const SAMPLES: bool = cfg!(feature = "sampling");
@@ -322,18 +296,19 @@ mod tests {
             ("PERFMARK_SAMPLE", "99", "sampling", SAMPLES),
         ];
         let read = |name: &str, value: &str| {
-            let output = ("PERFMARK_OUTPUT", "/tmp/report");
-            let variables =
-                if name.starts_with("PERFMARK_DUMP") { &[output, (name, value)][..] } else { &[(name, value)] };
-            #[cfg_attr(feature = "sampling", allow(unused_variables, reason = "only other builds say something later"))]
-            let (settings, mut wrong) = environment::read_from(variables, RecordingSettings::read);
+            #[cfg_attr(feature = "sampling", allow(unused_mut, reason = "only other builds say something later"))]
+            let (mut recording, mut wrong) = environment::read_from(&[(name, value)], RecordingSettings::read);
             #[cfg(not(feature = "sampling"))]
-            wrong.extend(settings.cannot_sample);
-            wrong.extend(parse(variables).1);
+            wrong.extend(recording.cannot_sample.take());
+            let (output, wrong_output) = parse(&[(name, value)]);
+            wrong.extend(wrong_output);
+            if !wrong.is_empty() {
+                assert_eq!((recording, output), (RecordingSettings::default(), DEFAULT), "{name}={value}");
+            }
             wrong
         };
         assert_eq!(MISSPELT.map(|(name, ..)| name), environment::VARIABLES, "a new variable has a case here");
-        for (name, value, remedy) in MISSPELT {
+        for (name, value, remedy) in MISSPELT.into_iter().chain(WRONG) {
             assert_message(name, value, &read(name, value), remedy);
         }
         for (name, value, feature, has_feature) in REQUIRING {

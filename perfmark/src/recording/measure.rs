@@ -3,13 +3,14 @@
 use std::fmt::{self, Display, Formatter};
 use std::hint::black_box;
 use std::rc::Rc;
-use std::sync::OnceLock;
 
+use once_cell::sync::OnceCell;
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Event, OffCpu};
 
 use super::events::{is_known_of_a_loop, unreliable};
 use super::start;
+use crate::platform::per_process::PerProcess;
 use crate::recording::reading::{EventReading, ReadMethod, Source};
 use crate::settings::recording::{ReadMode, settings};
 use crate::settings::{EventSpec, counter_access};
@@ -185,7 +186,8 @@ impl Meter {
             return Ok(Self { event: EventSpec::Counter(event), source: Source::Emulated(counter) });
         }
         let is_emulated = EmulatedCounter::is_counted(&event);
-        let mut counter = Counter::open(&Attr::new(event)).map_err(|why| {
+        // As for marks: with 64 bits, `cycles` may have no counter on arm64.
+        let mut counter = Counter::open(&Attr::new(event).wide(false)).map_err(|why| {
             let is_refused = matches!(why.errno_name(), Some("ENOENT" | "EACCES" | "EPERM" | "ENODEV" | "EOPNOTSUPP"));
             let is_remedy = is_emulated && is_refused;
             let remedy = if is_remedy { "; `perfmark run --emulate` counts it without a PMU" } else { "" };
@@ -195,8 +197,9 @@ impl Meter {
         let event = EventSpec::Counter(counter.event().clone());
         if is_known_of_a_loop(counter.event()) {
             // Checked once: an unreliable counter stays unreliable.
-            static TRUTH: OnceLock<Option<LoopCheck>> = OnceLock::new();
-            let truth = *TRUTH.get_or_init(|| LoopCheck::of(&counter).ok());
+            static TRUTH: PerProcess<OnceCell<LoopCheck>> = PerProcess::new();
+            let truth =
+                TRUTH.get().ok().and_then(|truth| truth.get_or_try_init(|| LoopCheck::of(&counter)).ok().copied());
             if let Some(why) = truth.and_then(|truth| unreliable(&event, truth)) {
                 return Err(MeasureError(why));
             }

@@ -132,7 +132,8 @@ pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> Option<u64> {
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
     let since_sleep = |nanoseconds: u64| (nanoseconds as f64 / nanoseconds_per_tick()) as u64;
-    let ticks_in = |nanoseconds| if has_slept() { since_sleep(nanoseconds) } else { clock().ticks_in(nanoseconds) };
+    let has_slept = has_slept();
+    let ticks_in = |nanoseconds| if has_slept { since_sleep(nanoseconds) } else { clock().ticks_in(nanoseconds) };
     let off = ticks_in(off_ns);
     let allowed = off / 1_000 + ticks_in(SWITCH_NS);
     (off <= ticks.saturating_add(allowed)).then(|| ticks.saturating_sub(off))

@@ -180,7 +180,7 @@ impl<'a> HotLines<'a> {
     }
 
     /// Names of functions as marks would have them.
-    fn names(&self, functions: &[HotFunction]) -> Vec<String> {
+    pub(super) fn names(&self, functions: &[HotFunction]) -> Vec<String> {
         let targets = functions.iter().map(|function| readable(&function.frame.function));
         let mut names = of_targets(targets.chain(self.snapshot.marks.iter().map(Mark::target)).collect());
         names.truncate(functions.len());
@@ -266,7 +266,7 @@ const CUT: &str = " (callers unknown)";
 const PROBE: &str = StackFrame::PROBE;
 
 /// Follows a function that the program's author cannot mark.
-const NO_CALLER: &str = "no known caller to mark";
+pub(super) const NO_CALLER: &str = "no known caller to mark";
 
 /// A share with its standard error.
 fn share(samples: &Samples, part: u64, all: u64) -> String {

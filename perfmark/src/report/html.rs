@@ -1,8 +1,9 @@
 //! The report for a browser: one self-contained page.
 //!
 //! It contains the JSON report with the source text around hot lines, which can be extracted and read back, and the
-//! text of the table's legend, so that both agree. A script displays them: nothing from a snapshot is ever part of the
-//! page's markup. The page's security policy does not let it load anything or run another script.
+//! text of the table's legend, so that both agree. Only the sum of one event is left out if the reader can choose
+//! another. A script displays them: nothing from a snapshot is ever part of the page's markup. The page's security
+//! policy does not let it load anything or run another script.
 
 mod samples;
 
@@ -12,7 +13,7 @@ use super::column::{COLUMNS, RowValues, SPREAD};
 use super::json::{self, Json, Writer, objects};
 use super::legend::{self, Legend};
 use super::quantity::{self, ESTIMATE, IMPOSSIBLE, NEAR};
-use super::share::{Shares, is_called};
+use super::share::{Group, Shares, is_called};
 use super::source_text::embed;
 use super::text::one_line;
 use super::view::Sort;
@@ -106,8 +107,8 @@ struct Words<'a> {
     denominators: Vec<(&'a str, u128)>,
     /// The events of which no share can be true.
     impossible_sums: Vec<String>,
-    /// The event that orders the marks at first.
-    leading: Option<String>,
+    /// The tables of the text report.
+    groups: Vec<Rows>,
     /// Why the values may mislead.
     warnings: Vec<String>,
     /// How to read the values, and what they leave out.
@@ -123,9 +124,10 @@ struct Words<'a> {
 objects! {
     Words<'_> {
         labels, coverage, ipc, off_cpu as "offCpu", impossible, denominators by Denominators,
-        impossible_sums as "impossibleSums", leading, warnings, legend, samples, probe,
+        impossible_sums as "impossibleSums", groups, warnings, legend, samples, probe,
         has_large as "hasLarge", symbols
     }
+    Rows { event, marks }
 }
 
 impl<'a> Words<'a> {
@@ -149,15 +151,27 @@ impl<'a> Words<'a> {
                 .filter(|(_, whole)| whole.is_impossible)
                 .map(|(event, _)| event.to_owned())
                 .collect(),
-            leading: shares.leading().map(str::to_owned),
             warnings: warnings(&legend),
             legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
             probe: StackFrame::PROBE.to_owned(),
+            groups: groups.into_iter().map(Rows::new).collect(),
             labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
         }
+    }
+}
+
+/// The marks whose rows have the same event, in their order.
+struct Rows {
+    event: Option<String>,
+    marks: Vec<usize>,
+}
+
+impl Rows {
+    fn new(Group { event, marks }: Group<'_>) -> Self {
+        Self { event: event.map(str::to_owned), marks }
     }
 }
 
@@ -197,7 +211,7 @@ fn legend_of(legend: &Legend<'_>) -> Vec<String> {
         sentences.push(legend::no_rows(snapshot).to_owned());
     } else {
         sentences.extend(legend.budget());
-        sentences.extend(shares.leading().map(|_| legend.share() + legend.mode()));
+        sentences.extend(shares.leading().map(|_| legend.share(true) + legend.mode()));
         sentences.extend(legend.estimates(has(snapshot, shares, ESTIMATE)));
         sentences.extend(legend.probes(has(snapshot, shares, NEAR)));
     }
@@ -229,7 +243,7 @@ mod tests {
         "</script><script>document.title='broken'</script>",
         "<!--<script>",
         "</ScRiPt x>",
-        "\u{2028}\u{2029}]]>",
+        "\u{2028}\u{2029}\u{202e}\t]]>",
         "&lt;b&gt;&amp;",
         "\"'`><svg onload=document.title='broken'>",
         "__proto__",
@@ -311,6 +325,17 @@ mod tests {
         assert!(words[2].starts_with("not available: cycles, instructions — perf_event_open said ENOENT: no PMU"));
         assert_eq!(words[3], "note: no requested event can be counted here, so `time` was recorded");
         assert_eq!(Words::new(&sample::snapshot(&[], &[]), false).legend, ["the program has no marks"]);
+        let of_several = &Words::new(&sample::typical(), false).legend[0];
+        assert!(of_several.starts_with("self: share of everything measured in marks,"), "{of_several}");
+    }
+
+    #[test]
+    fn browsers_do_not_restore_choices_when_the_page_is_loaded_again() {
+        let fields = || PAGE.split(['<', '>']).filter(|tag| tag.starts_with("input") || tag.starts_with("select"));
+        assert_eq!(fields().count(), 7);
+        for field in fields() {
+            assert!(field.contains(" autocomplete=\"off\""), "{field}");
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Legend<'_> {
         has_clock: bool,
         has_flag: impl Fn(char) -> bool,
     ) -> Vec<String> {
-        let share = || format!("{} Sorted by {}.{}", self.share(), sort.name(), self.mode());
+        let share = || format!("{} Sorted by {}.{}", self.share(false), sort.name(), self.mode());
         let columns = [
             (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
             (INSN, "insn: instructions per call."),
@@ -128,14 +128,15 @@ impl Legend<'_> {
         Some(format!("this machine was busy: {why}{remedy}"))
     }
 
-    /// The marks with estimates that cannot be true, and what to do.
+    /// The marks with values that cannot be true, and what to do.
     pub(super) fn impossible(&self) -> Option<String> {
         let is_so =
             |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && self.shares.is_impossible(values));
         let what = format!(
-            "{IMPOSSIBLE}: do not use these estimates. They are below zero, longer than the run, have a standard \
-             error of more than half, or are shares of a sum with such estimates. Few calls were measured, and their \
-             costs differ; or calls were scaled. Measure all calls, of fewer marks and events (PERFMARK_FILTER)"
+            "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, have a standard error \
+             of more than half, or are shares of a sum with such values. Few calls were measured, and their costs \
+             differ; calls were scaled; or too much probe overhead was subtracted from short calls. Measure all calls, \
+             of fewer marks and events (PERFMARK_FILTER)"
         );
         self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
     }
@@ -208,8 +209,8 @@ impl Legend<'_> {
         Some(format!("budget of {percent} % of the CPU time: {what}"))
     }
 
-    /// What self and total are relative to.
-    pub(super) fn share(&self) -> String {
+    /// What self and total are relative to. It names no sum of one event if the report shows shares of `any_event`.
+    pub(super) fn share(&self, any_event: bool) -> String {
         let Self { snapshot, shares, .. } = self;
         let events = snapshot.events.iter().map(|event| event.name.as_str());
         let nested: Vec<&str> = events.filter(|event| shares.denominator(event).is_of_totals).collect();
@@ -224,7 +225,9 @@ impl Legend<'_> {
         };
         // If all marks are in one table, what its shares are relative to is one number.
         let whole = match shares.groups(Sort::default()).as_slice() {
-            [Group { event: Some(event), .. }] => Some((shares.denominator(event), shares.unit(event))),
+            [Group { event: Some(event), .. }] if !(any_event && shares.are_of_several()) => {
+                Some((shares.denominator(event), shares.unit(event)))
+            }
             _ => None,
         };
         let whole = match whole {
@@ -763,7 +766,7 @@ mod tests {
         let mut one = mark("f", 1);
         one.values = vec![Values { self_sum: None, ..sample::values("time", 1, 9) }];
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[one]);
-        let text = lines(&snapshot, 200, |legend| [legend.share()]);
+        let text = lines(&snapshot, 200, |legend| [legend.share(false)]);
         let nested = "; for time, of the sum of all totals, which counts nested marks more than once";
         assert!(text.contains(nested), "{text}");
     }

@@ -50,6 +50,7 @@ mod tests;
 #[cfg(feature = "prometheus")]
 pub(crate) use openmetrics::{Families, MOST_LABELS};
 pub use view::Sort;
+pub(crate) use view::View;
 
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
@@ -58,11 +59,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::platform::files::{in_this_process, replaced_file, write_file};
-use crate::platform::terminal::{DEFAULT_WIDTH, is_terminal, width_of};
+use crate::platform::terminal::{is_terminal, width_of};
 use crate::settings::Filter;
 use crate::settings::environment::has_more_rights_than_its_caller;
 use crate::snapshot::Snapshot;
-use view::View;
 
 /// How a report is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,16 +193,19 @@ impl<'a> Report<'a> {
     /// A table of 100 columns, without colours, of the 20 marks with the largest self. Rows with long names are longer.
     #[must_use]
     pub fn new(snapshot: &'a Snapshot) -> Self {
-        let view =
-            View { is_limited: false, reads_sources: !has_more_rights_than_its_caller(), ..View::new(DEFAULT_WIDTH) };
+        Self::with_view(snapshot, Format::default(), View::DEFAULT)
+    }
+
+    /// It reads source files if this process may.
+    pub(crate) fn with_view(snapshot: &'a Snapshot, format: Format, view: View) -> Self {
         Self {
             snapshot: Cow::Borrowed(snapshot),
             #[cfg(feature = "html")]
             runs: Vec::new(),
             #[cfg(feature = "html")]
             filters: Vec::new(),
-            format: Format::default(),
-            view,
+            format,
+            view: View { reads_sources: !has_more_rights_than_its_caller(), ..view },
         }
     }
 

@@ -26,7 +26,7 @@ impl fmt::Display for Quantity {
 pub(super) const NEAR: char = '~';
 /// Flags a sum that includes estimates for calls that were not measured, and each value of scaled calls.
 pub(super) const ESTIMATE: char = '≈';
-/// Flags an estimate that cannot be true, or a share of one.
+/// Flags a value that cannot be true, or a share of one.
 pub(super) const IMPOSSIBLE: char = '?';
 
 impl Quantity {

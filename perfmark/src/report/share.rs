@@ -60,6 +60,11 @@ impl<'a> Shares<'a> {
         Self { snapshot, events, denominators }
     }
 
+    /// Whether several events were measured.
+    pub(super) fn are_of_several(&self) -> bool {
+        self.denominators.len() > 1
+    }
+
     /// What the event's shares are relative to; zero for an event that was never measured.
     pub(super) fn denominator(&self, event: &str) -> Denominator {
         self.denominators.get(event).copied().unwrap_or_default()
@@ -71,14 +76,11 @@ impl<'a> Shares<'a> {
         is_self_estimate(values, self.denominator(&values.event).is_estimate)
     }
 
-    /// Whether these values are estimates that cannot be true: below zero, more time than the program ran, or with an
-    /// error that is larger than half of the value.
+    /// Whether these values cannot be true: below zero, which exact ones may be, too, if too much probe overhead was
+    /// subtracted; or estimates of more time than the program ran, or with an error that is larger than half of them.
     pub(super) fn is_impossible(&self, values: &Values) -> bool {
         /// A part of everything measured that the table shows as 0.1 %.
         const VISIBLE: i128 = 1_000;
-        if !self.is_self_estimate(values) {
-            return false;
-        }
         let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
         let (own, total) = (whole_self(values).unwrap_or(0), whole_total(values));
         let is_below =
@@ -87,7 +89,8 @@ impl<'a> Shares<'a> {
         let is_above = most.is_some_and(|most| exceeds(own, most, error));
         let has_error = error > 0.5;
         let is_visible = total.saturating_mul(VISIBLE) > i128::try_from(sum).unwrap_or(i128::MAX);
-        is_impossible || is_above || has_error && is_visible || is_below(own) || is_below(total)
+        let is_wrong_estimate = self.is_self_estimate(values) && (is_above || has_error && is_visible);
+        is_impossible || is_wrong_estimate || is_below(own) || is_below(total)
     }
 
     /// The unit of the event's values.
@@ -295,19 +298,19 @@ fn denominator(values: &[&Values], most: Option<i128>) -> Denominator {
     let is_estimate = values.iter().any(|values| is_estimate(values));
     let error = |values: &&Values| values.relative_error().unwrap_or(0.0) * values.sum as f64;
     let error = values.iter().map(error).map(|error| error * error).sum::<f64>().sqrt();
-    let (estimated, exact): (Vec<&Values>, Vec<&Values>) =
-        values.iter().copied().partition(|values| is_self_estimate(values, is_estimate));
-    let exact: i128 = exact.into_iter().filter_map(whole_self).sum();
+    let exact = values.iter().filter(|values| !is_self_estimate(values, is_estimate));
+    let exact: i128 = exact.filter_map(|values| whole_self(values)).sum();
     let is_sum_longer = own.zip(most).is_some_and(|(own, most)| {
         // Of calls that began before `since`.
         let own = if exact > most { own - exact } else { own };
         own > 0 && exceeds(own, most, error / own as f64)
     });
     let is_any_longer = most.is_some_and(|most| values.iter().any(|values| is_longer(values, most)));
-    // What is added up. A part below zero shows that the estimates do not fit each other.
+    // What is added up. A part below zero shows that the values do not fit each other.
     let part = |values: &Values| if own.is_some() { whole_self(values) } else { Some(whole_total(values)) };
     let is_beyond_noise = |values: &&Values| !part(values).is_some_and(|part| ratio::is_noise(values, part));
-    let below: i128 = estimated.into_iter().filter(is_beyond_noise).filter_map(part).map(|part| part.min(0)).sum();
+    let below = values.iter().copied().filter(is_beyond_noise).filter_map(part).map(|part| part.min(0));
+    let below: i128 = below.sum();
     let is_unfit = below < -(sum.max(0) / 10);
     let is_impossible = is_unfit || is_estimate && is_sum_longer || is_any_longer;
     let sum = u128::try_from(sum).unwrap_or(0);
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn estimates_that_cannot_be_true_are_found() {
+    fn values_that_cannot_be_true_are_found() {
         let is_impossible = |name: &str, change: fn(&mut Values)| {
             let estimate = |total, own| Values {
                 measured: 1_000,
@@ -385,7 +388,7 @@ mod tests {
         };
         assert_eq!(is_impossible("time", uncertain), [true, true], "longer by more than a tenth");
         let exact = |values: &mut Values| (values.extrapolated, values.self_sum) = (false, Some(-20_000));
-        assert_eq!(is_impossible("time", exact), [false, false], "it is no estimate");
+        assert_eq!(is_impossible("time", exact), [true, false], "below zero, if it is no estimate, too");
         let open = |values: &mut Values| {
             (values.extrapolated, values.self_sum, values.in_flight_self) = (false, Some(100), -20_000);
         };
@@ -433,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_sum_with_large_estimates_below_zero_are_flagged() {
+    fn shares_of_a_sum_with_large_values_below_zero_are_flagged() {
         let flags_with = |below: i64, extrapolated| {
             let of_mark =
                 |self_sum| Values { self_sum: Some(self_sum), extrapolated, ..values("time", 64_000, 500_000) };
@@ -452,7 +455,7 @@ mod tests {
         };
         assert_eq!(flags_with(-500_000, true), [true, true, true]);
         assert_eq!(flags_with(-20_000, true), [true, false, false], "it takes less than a tenth from the sum");
-        assert_eq!(flags_with(-500_000, false), [false, false, false], "exact");
+        assert_eq!(flags_with(-500_000, false), [true, true, true], "exact values, too");
     }
 
     fn groups(snapshot: &Snapshot, sort: Sort) -> Vec<(Option<&str>, Vec<usize>)> {

@@ -28,34 +28,14 @@ pub(super) struct SourceLines<'a> {
     snapshot: &'a Snapshot,
     /// The lines that the snapshot has itself.
     embedded: Map<(&'a str, u32), &'a str>,
-    /// The files, or `None` for those that are not shown.
-    files: Map<String, Option<SourceFile>>,
+    /// The lines of each file, or `None` for files that are not shown.
+    files: Map<String, Option<Vec<Box<str>>>>,
     /// When the sampled modules were written; `None` for those that are not on this machine.
     modules: Map<&'a Module, Option<SystemTime>>,
     /// The modules with code of each file; empty until the first file is read.
     of_files: Map<&'a str, Vec<&'a Module>>,
     /// The bytes that may still be read.
     left: u64,
-}
-
-/// A file's text.
-struct SourceFile {
-    text: String,
-    /// Where its lines begin.
-    starts: Vec<usize>,
-}
-
-impl SourceFile {
-    fn new(text: String) -> Self {
-        let starts = [0].into_iter().chain(text.match_indices('\n').map(|(end, _)| end + 1)).collect();
-        Self { text, starts }
-    }
-
-    /// The first line has the number 1.
-    fn line(&self, number: u32) -> Option<&str> {
-        let start = *self.starts.get((number as usize).checked_sub(1)?)?;
-        self.text[start..].lines().next()
-    }
 }
 
 impl<'a> SourceLines<'a> {
@@ -83,9 +63,9 @@ impl<'a> SourceLines<'a> {
         if !self.files.contains_key(file) {
             let text = self.read(file);
             self.left -= text.as_ref().map_or(0, |text| self.left.min(text.len() as u64));
-            self.files.insert(file.to_owned(), text.map(SourceFile::new));
+            self.files.insert(file.to_owned(), text.map(|text| text.lines().map(Into::into).collect()));
         }
-        self.files.get(file)?.as_ref()?.line(line)
+        self.files.get(file)?.as_ref()?.get((line as usize).checked_sub(1)?).map(|line| &**line)
     }
 
     fn read(&mut self, file: &str) -> Option<String> {
@@ -235,16 +215,6 @@ pub(in crate::report) mod tests {
     fn texts(snapshot: &Snapshot, may_read: bool) -> Vec<String> {
         let mut lines = SourceLines::new(snapshot, may_read);
         snapshot.samples[0].frames.iter().map(|frame| lines.text(frame)).collect()
-    }
-
-    #[test]
-    fn each_line_is_found_by_its_number() {
-        for text in ["", "\n", "one", "one\ntwo\n", "\r\none\r\n\n\nfive"] {
-            let file = SourceFile::new(text.to_owned());
-            let expected: Vec<&str> = text.lines().collect();
-            let lines: Vec<&str> = (1..).map_while(|number| file.line(number)).collect();
-            assert_eq!((lines, file.line(0)), (expected, None), "{text:?}");
-        }
     }
 
     #[test]

@@ -1,43 +1,45 @@
 //! What a report shows of a snapshot, in which order, and in which width.
 
+use crate::platform::terminal::DEFAULT_WIDTH;
 use crate::settings::Filter;
 use crate::snapshot::Mark;
 
 /// What a report shows.
-#[derive(Clone, Debug)]
-pub(super) struct View {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct View {
     /// Columns of a table.
-    pub(super) columns: usize,
+    pub(crate) columns: usize,
     /// Whether no row is longer than that.
-    pub(super) is_limited: bool,
-    pub(super) has_color: bool,
+    pub(crate) is_limited: bool,
+    pub(crate) has_color: bool,
     /// The most rows of marks.
-    pub(super) top: usize,
+    pub(crate) top: usize,
     /// The most lines of a mark, for each event.
-    pub(super) lines: usize,
-    pub(super) sort: Sort,
+    pub(crate) lines: usize,
+    pub(crate) sort: Sort,
     /// The marks whose details follow.
-    pub(super) details: Option<Filter>,
+    pub(crate) details: Option<Filter>,
     /// Whether the text of sampled lines is read from source files.
-    pub(super) reads_sources: bool,
+    pub(crate) reads_sources: bool,
 }
 
 impl View {
-    /// The rows of a table, unless another number is set.
-    pub(super) const TOP: usize = 20;
-
     /// A report that is the same on each machine: it reads no source files.
+    pub(crate) const DEFAULT: Self = Self {
+        columns: DEFAULT_WIDTH,
+        is_limited: false,
+        has_color: false,
+        top: 20,
+        lines: 3,
+        sort: Sort::SelfCost,
+        details: None,
+        reads_sources: false,
+    };
+
+    /// The same with so many columns, where no row is longer.
+    #[cfg(test)]
     pub(super) fn new(columns: usize) -> Self {
-        Self {
-            columns,
-            is_limited: true,
-            has_color: false,
-            top: Self::TOP,
-            lines: 3,
-            sort: Sort::default(),
-            details: None,
-            reads_sources: false,
-        }
+        Self { columns, is_limited: true, ..Self::DEFAULT }
     }
 
     /// The width of a table.

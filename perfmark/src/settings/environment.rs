@@ -61,22 +61,6 @@ pub(crate) fn read_from<R>(
     from(&|name| variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.into()), read)
 }
 
-/// Checks that each of these variables is refused with a message that contains a text, and that the default applies.
-#[cfg(test)]
-pub(crate) fn assert_refused<R: std::fmt::Debug + PartialEq>(
-    read: fn(&mut Environment<'_>) -> R,
-    default: &R,
-    cases: &[(&str, &str, &str)],
-) {
-    for &(name, value, reported) in cases {
-        let (settings, wrong) = read_from(&[(name, value)], read);
-        assert_eq!(settings, *default, "{name}={value}");
-        assert_eq!(wrong.len(), 1, "{name}={value}");
-        assert!(wrong[0].starts_with(&format!("{name}={value}: ")), "{wrong:?}");
-        assert!(wrong[0].contains(reported), "{wrong:?}");
-    }
-}
-
 /// Whether any variable of perfmark's is set, even one that is wrong or unknown.
 pub(crate) fn has_any() -> bool {
     !names().is_empty()

@@ -5,7 +5,7 @@ use std::fs::File;
 use perfmark::{Snapshot, perfmark};
 
 use crate::ledger::{assert_descriptors, descriptors};
-use crate::{CALLS, leaves, on_threads, seccomp, work};
+use crate::{CALLS, leaves, on_threads, process, seccomp, work};
 
 /// Starts threads in waves, so that counters are opened and closed at the same time.
 pub(crate) fn threads_come_and_go() {
@@ -91,26 +91,11 @@ pub(crate) fn filtered() {
 
 /// Moves from one CPU to the next, also in the middle of calls.
 pub(crate) fn moves_between_cpus() {
-    // SAFETY: the sets are live, of that size and of the calling thread.
-    let affinity = || unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), 0);
-        set
-    };
-    // SAFETY: as above; the CPU is below CPU_SETSIZE.
-    let pin_to = |cpu: usize| unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set), 0);
-    };
-    let allowed = affinity();
-    // SAFETY: the CPUs are below CPU_SETSIZE.
-    let cpus: Vec<usize> = (0..1024).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &allowed) }).collect();
-    for n in 0..200 {
-        pin_to(cpus[n % cpus.len()]);
+    let cpus = process::cpus();
+    for n in 0_usize..200 {
+        process::move_to(cpus[n % cpus.len()]);
         work(1);
-        leaves(|| pin_to(cpus[(n + 1) % cpus.len()]));
+        leaves(|| process::move_to(cpus[(n + 1) % cpus.len()]));
     }
-    // SAFETY: the set is the one from before.
-    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const allowed) }, 0);
+    process::move_to_any(&cpus);
 }

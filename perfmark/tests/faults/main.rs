@@ -5,15 +5,18 @@
 //! with the report, or with the last dump where an ending leaves no report.
 
 #[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
-#[allow(dead_code, reason = "other test programs use the rest")]
 mod child;
 mod crowds;
+#[path = "../executor/mod.rs"]
+mod executor;
 mod endings;
 mod ledger;
 mod libraries;
 mod limits;
 mod machine;
 mod contexts;
+#[path = "../../../perfmark-rdpmc/tests/process/mod.rs"]
+mod process;
 mod processes;
 #[path = "../project/mod.rs"]
 mod project;

@@ -1,14 +1,14 @@
 //! Processes that a program makes: forked, cloned and started ones, and the one in which it continues.
 
 use std::os::unix::process::CommandExt as _;
-use std::pin::{Pin, pin};
 use std::process::{Command, ExitCode, exit};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use std::{env, future};
 
 use perfmark::perfmark;
 
+use crate::executor::run;
 use crate::ledger::{self, Leaves, assert_descriptors, descriptors, has_perf_events, ledger};
 use crate::program::{SCENARIO, assert_code, wait_for};
 use crate::{CALLS, work};
@@ -93,22 +93,13 @@ fn inner(calls: u64) -> libc::pid_t {
 /// In the child, an async call that its parent began goes on or ends, perhaps after calls of its own.
 pub(crate) fn forks_in_a_poll() {
     for (at, calls) in [0, 1, 2].into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
-        if completes(pin!(forks_at(at, calls))) {
+        if run(forks_at(at, calls)) {
             let snapshot = perfmark::snapshot();
             let parents = snapshot.marks.iter().filter(|mark| mark.name == "forks_at");
             let parents: u64 = parents.map(|mark| mark.calls + mark.in_flight).sum();
             assert_eq!((parents, recorded()), (0, calls), "its parent's and its own: {at}");
             ledger().will_leave(if calls == 0 { Leaves::Nothing } else { Leaves::Report });
             exit(0);
-        }
-    }
-}
-
-fn completes(mut call: Pin<&mut impl Future<Output = bool>>) -> bool {
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(is_child) = call.as_mut().poll(&mut context) {
-            return is_child;
         }
     }
 }

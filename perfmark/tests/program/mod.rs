@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
+use std::ptr;
 use std::thread;
 
 use serde_json::Value;
@@ -91,9 +93,41 @@ pub(crate) fn mark<'a>(report: &'a Value, name: &str) -> &'a Value {
     marks.find(|mark| mark["name"] == name).unwrap_or_else(|| panic!("no mark {name} in {report}"))
 }
 
+/// The two ends of a new pseudo-terminal with that many columns: this program's, and that of a command.
+pub(crate) fn terminal(columns: u16) -> io::Result<(File, OwnedFd)> {
+    let (mut ours, mut theirs) = (-1, -1);
+    let size = libc::winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the memory is live, and the size is only read. Nothing else owns the two descriptors.
+    unsafe {
+        let (name, settings) = (ptr::null_mut(), ptr::null());
+        if libc::openpty(&raw mut ours, &raw mut theirs, name, settings, &raw const size) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)))
+    }
+}
+
 /// A file for this test, which does not exist yet.
 pub(crate) fn file(name: &str) -> PathBuf {
     let path = env::temp_dir().join(format!("perfmark-{}-{name}", std::process::id()));
     _ = fs::remove_file(&path);
     path
+}
+
+/// A directory for one test, removed when it ends.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = file(name);
+        _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("made");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        _ = fs::remove_dir_all(&self.0);
+    }
 }

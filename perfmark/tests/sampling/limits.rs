@@ -32,7 +32,7 @@ fn a_rate_that_cannot_be_kept_is_refused() {
 #[test]
 fn a_thread_whose_event_does_not_fit_the_pmu_is_reported_and_its_other_event_is_sampled() {
     let _alone = alone();
-    let pinned = Attr::new(Hardware::Cycles).pinned(true);
+    let pinned = Attr::new(Hardware::Cycles).pinned(true).wide(false);
     // More than a PMU has counters.
     let counters: Vec<_> = (0..64).map_while(|_| Counter::open(&pinned).ok()).collect();
     if counters.is_empty() {

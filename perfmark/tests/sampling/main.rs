@@ -3,6 +3,8 @@
 //! Two loops have known addresses and shares, so that a sample in the wrong mark shows.
 #![cfg(feature = "sampling")]
 
+#[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
 mod cpu_time;
 mod loops;
 #[path = "../../../perfmark-rdpmc/tests/memory/mod.rs"]
@@ -12,6 +14,7 @@ mod sampled;
 mod attribution;
 mod calls;
 mod cost;
+mod counted;
 mod libraries;
 mod limits;
 mod samplings;

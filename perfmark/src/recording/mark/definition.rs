@@ -240,7 +240,7 @@ impl Mark {
     /// Gives the mark its index and lists it as called, once.
     ///
     /// The list is threaded through the marks themselves, without a lock, so that a fork at any moment leaves it
-    /// consistent.
+    /// consistent. In the child, only a mark that another thread registered at that moment may be missing.
     pub(crate) fn register(&'static self) {
         if self.index() != 0 {
             return;

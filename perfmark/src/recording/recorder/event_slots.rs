@@ -238,6 +238,8 @@ impl EventSlots {
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
+        // Before Armv8.5, only one counter has 64 bits. `cycles` would wait for it while another event uses it.
+        let opened = opened.map(|attr| attr.wide(false));
         if let Err(why) = counter_access::check() {
             return refuse(id, events, why.to_owned());
         }

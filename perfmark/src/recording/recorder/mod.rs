@@ -1,8 +1,8 @@
 //! What a marked call executes at entry and exit, and the state that each thread keeps for it.
 //!
-//! `CONTRIBUTING.md` draws the path of a call and lists the job of each file. A call begins and ends in `call`, which
-//! goes through `enter` to the hooks in `fast` or `slow`; that of an async function in `future` and `poll`. A thread's
-//! first call of a mark goes to `first_call`.
+//! `CONTRIBUTING.md` draws the path of a call. A call begins and ends in `call`, which goes through `enter` to the
+//! hooks in `fast` or `slow`; that of an async function in `future` and `poll`. A thread's first call of a mark goes to
+//! `first_call`.
 
 mod event_slots;
 mod thread;

@@ -47,28 +47,27 @@ pub(crate) struct SampledThread {
 }
 
 /// Looks whether there was a sample: the one of the thread, and a copy in each plan, where it takes the fewest
-/// instructions. There, what calls do after a look is beside it.
+/// instructions.
 #[repr(C)]
-pub(crate) struct Watch<T: Copy = ()> {
+pub(crate) struct Watch {
     /// The head of the ring, in the ring's page; or `has_ring`, as long as the thread has not looked since it has a
     /// ring; or a word that never moves. It is next to `seen`, so that one instruction loads both on arm64.
     head: Cell<*const AtomicU64>,
     /// The head at the last look.
     seen: Cell<u64>,
-    after: Cell<T>,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self::of(None, ())
+        Self::of(None)
     }
 }
 
-impl<T: Copy> Watch<T> {
+impl Watch {
     /// For calls that are sampled there, if anywhere.
-    pub(crate) fn of(sampled: Option<&SampledThread>, after: T) -> Self {
+    pub(crate) fn of(sampled: Option<&SampledThread>) -> Self {
         static NEVER_MOVES: AtomicU64 = AtomicU64::new(0);
-        let watch = Self { head: Cell::new(&raw const NEVER_MOVES), seen: Cell::new(0), after: Cell::new(after) };
+        let watch = Self { head: Cell::new(&raw const NEVER_MOVES), seen: Cell::new(0) };
         if let Some(sampled) = sampled {
             watch.update(sampled);
         }
@@ -88,16 +87,6 @@ impl<T: Copy> Watch<T> {
     #[inline]
     pub(crate) fn has_moved(&self) -> bool {
         self.moved().is_some()
-    }
-
-    /// What calls do after a look.
-    #[inline]
-    pub(crate) fn after(&self, _: impl FnOnce() -> T) -> T {
-        self.after.get()
-    }
-
-    pub(crate) fn set_after(&self, after: T) {
-        self.after.set(after);
     }
 
     /// Copies that of the thread.

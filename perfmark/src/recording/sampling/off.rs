@@ -1,6 +1,5 @@
 //! Without the feature `sampling`, nothing is sampled.
 
-use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::ptr;
 use std::sync::Arc as Shared;
@@ -14,20 +13,13 @@ pub(crate) const UNKNOWN: *const Node = ptr::dangling();
 pub(crate) const TOO_DEEP: *const Node = ptr::dangling();
 
 /// Looks for samples: there are none.
-pub(crate) struct Watch<T>(PhantomData<T>);
+pub(crate) struct Watch;
 
 #[expect(clippy::unused_self, reason = "as with the feature")]
-impl<T> Watch<T> {
-    pub(crate) fn of(_: Option<&SampledThread>, _: T) -> Self {
-        Self(PhantomData)
+impl Watch {
+    pub(crate) fn of(_: Option<&SampledThread>) -> Self {
+        Self
     }
-
-    #[inline]
-    pub(crate) fn after(&self, otherwise: impl FnOnce() -> T) -> T {
-        otherwise()
-    }
-
-    pub(crate) fn set_after(&self, _: T) {}
 
     #[inline]
     pub(crate) fn has_moved(&self) -> bool {

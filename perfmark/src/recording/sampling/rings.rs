@@ -153,7 +153,8 @@ pub(super) fn try_open(event: &SampledEvent, settings: &SampleSettings) -> Resul
 /// The event, or without one the best that can be sampled.
 fn usable(event: &SampledEvent, settings: &SampleSettings, has_several: bool) -> Sampler {
     let sampler = |attr: Attr| {
-        let sampler = Sampler::new(attr.disabled(true)).content(Content::IP);
+        // On arm64, an event of 64 bits may take two counters, or the only one that marks could use.
+        let sampler = Sampler::new(attr.wide(false).disabled(true)).content(Content::IP);
         let sampler = if has_several { sampler.content(Content::IDENTIFIER) } else { sampler };
         let sampler =
             if settings.timestamps { sampler.content(Content::TIME).clock(Clock::Monotonic) } else { sampler };

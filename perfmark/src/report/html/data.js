@@ -1,12 +1,28 @@
 // The snapshot from the JSON report, and text that the table has, too.
 
 const textOf = (id) => document.getElementById(id).textContent;
-const runs = JSON.parse(textOf("runs"));
+
+/** Characters that hide or move text, by the rule of text.rs. As in all formats for people, U+FFFD replaces them. */
+const INVISIBLE = /[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+const sanitize = (text) => text.replace(INVISIBLE, "\ufffd");
+
+/** JSON with names of which none hides or moves text. The report has replaced such characters in lines of source, but for tabs. */
+function sanitized(of) {
+  if (typeof of === "string") return sanitize(of);
+  if (of === null || typeof of !== "object") return of;
+  if (Array.isArray(of)) return of.map(sanitized);
+  return Object.fromEntries(Object.entries(of).map(([key, value]) => [sanitize(key), key === "lines" ? value : sanitized(value)]));
+}
+
+/** A report in ASCII without escapes, except that of `<`, has no such characters. Most reports are, and need no copy. */
+const parseJson = (text) => (/[^\0-\x7e]|\\(?!u003c)/.test(text) ? sanitized(JSON.parse(text)) : JSON.parse(text));
+
+const runs = parseJson(textOf("runs"));
 /** The run that the address names; 0 for all of them. */
 const runOfAddress = () => Math.min(Number(/^#run=(\d+)$/.exec(location.hash)?.[1] ?? 0), runs.length);
 /** Which of the runs is shown. */
 const chosenRun = runOfAddress();
-const words = JSON.parse(textOf(`words-${chosenRun}`));
+const words = parseJson(textOf(`words-${chosenRun}`));
 const [ESTIMATE, NEAR, IMPOSSIBLE] = words.symbols;
 
 /** JSON.parse would round integers beyond 2^53: they are quoted first, and then become BigInt. */
@@ -24,7 +40,7 @@ function numbers(of) {
   return of;
 }
 
-const read = (text) => (words.hasLarge ? JSON.parse(quoteLarge(text)) : JSON.parse(text));
+const read = (text) => parseJson(words.hasLarge ? quoteLarge(text) : text);
 
 /** The histograms, most of a large report, stay text until they are needed. No name can look like their key, because quotes in names are escaped. */
 const histograms = [];
@@ -87,11 +103,17 @@ function valuesOf(mark, event) {
   return values?.measured > 0 ? values : undefined;
 }
 
-/** A node's values of an event, if any call was measured, or any poll of a call that has not ended: as in graph.rs. */
+/** What flags a sum over calls of a mark that were measured so often: whether it is an estimate, and its noise. */
+const flagsOf = (mark, event, measured) => ({ ...NOTHING, ...(mark && allValuesOf(mark, event)), weight: measured });
+
+/**
+ * A node's values of an event with the flags of its mark's, if any call was measured, or any poll of a call that has not ended: as in
+ * graph.rs.
+ */
 function valuesOfNode(node, event) {
   const values = allValuesOf(node, event);
   const isKnown = values && (values.measured > 0 || Number(values.sum) !== 0 || Number(values.self) !== 0);
-  return isKnown ? values : undefined;
+  return isKnown ? { ...flagsOf(marks[node.mark], event, values.measured), ...values } : undefined;
 }
 
 /** Total or self of calls that did not return. */
@@ -145,7 +167,13 @@ const marks = snapshot.marks.map((mark, index) => ({
   offCpu: words.offCpu[index],
   sought: `${words.labels[index]}\n${mark.path}\n${mark.file}`.toLowerCase(),
   isCalled: mark.calls > 0 || mark.in_flight > 0,
+  group: words.groups.length,
+  rank: Infinity,
 }));
+
+// Which table of the text report has the mark's row, at which rank, and with which event. Marks never called have none.
+words.groups.flatMap((rows, group) => rows.marks.map((index) => ({ index, group, rowEvent: rows.event })))
+  .forEach(({ index, ...row }, rank) => Object.assign(marks[index], row, { rank }));
 
 /** Events that can order the table: those that were measured. */
 const measuredEvents = [...events.keys()].filter((event) => marks.some((mark) => costOf(mark, event)));
@@ -197,6 +225,9 @@ function make(name, attributes = {}, ...children) {
   element.append(...children);
   return element;
 }
+
+/** Whether a click ends the selection of text. A key on a button is a click without `detail`. */
+const isSelecting = ({ detail }) => detail > 0 && String(getSelection()) !== "";
 
 /** Scrolls to a part of the page and moves the focus there. The address, which names the run, stays. */
 function goTo(part) {

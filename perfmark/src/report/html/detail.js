@@ -4,10 +4,11 @@ let openMark = null;
 
 const HOW = { user: "read in user space", syscall: "read by read(2)", ticks: "read from the tick counter", emulated: "counted by an emulator", none: "not available" };
 
-/** A mean in groups of three digits, with the precision of a float. */
+/** A mean in groups of three digits, with three decimals or, below 1, three significant digits. */
 function meanInFull(value) {
   if (!Number.isSafeInteger(Math.round(value))) return shown(real(value, "count"));
-  return value.toLocaleString("en", { maximumFractionDigits: 3 }).replace(/^-0$/, "0");
+  const digits = sizeOf(value) < 1 ? { maximumSignificantDigits: 3 } : { maximumFractionDigits: 3 };
+  return value.toLocaleString("en", digits).replace(/^-0$/, "0");
 }
 
 /** Rows of a name, a rounded number and the exact number. */
@@ -89,9 +90,10 @@ function neighbours(mark, event) {
   const [callers, callees] = [new Map(), new Map()];
   const add = (map, key, node) => {
     const values = valuesOfNode(node, event);
-    const known = map.get(key) ?? { calls: 0n, sum: 0n };
-    const { isEstimate } = allValuesOf(marks[node.mark], event) ?? {};
-    map.set(key, { calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0), isEstimate });
+    const known = map.get(key) ?? { calls: 0n, sum: 0n, weight: 0n };
+    // All nodes of a key have the same mark, and so the same flags.
+    const flags = flagsOf(marks[node.mark], event, known.weight + BigInt(values?.measured ?? 0));
+    map.set(key, { ...flags, calls: known.calls + BigInt(node.calls), sum: known.sum + BigInt(values?.sum ?? 0) });
   };
   for (const node of snapshot.call_graph) {
     const above = node.parent === null ? null : snapshot.call_graph[node.parent];
@@ -108,11 +110,12 @@ function neighbourTable(title, map, event) {
   const table = make("table", { class: "neighbours" }, make("thead", {}, make("tr", {},
     make("th", { scope: "col" }, title), make("th", { scope: "col" }, "calls"), make("th", { scope: "col" }, event ?? ""))));
   const body = table.appendChild(make("tbody"));
-  for (const [index, { calls, sum, isEstimate }] of sorted.slice(0, MOST)) {
+  for (const [index, values] of sorted.slice(0, MOST)) {
+    const { calls, sum } = values;
     const other = index === null ? undefined : marks[index];
     const name = other ? markButton(other, { onclick: () => showMark(other) }) : make("span", { class: "quiet" }, "no mark");
     body.append(make("tr", {}, make("th", { scope: "row" }, name),
-      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(flagged(integer(sum, unit), ESTIMATE, isEstimate)))));
+      make("td", { title: exact(calls) }, shown(integer(calls, "count"))), make("td", { title: inFull(sum, unit) }, shown(ofSum(values, "sum", (value) => integer(value, unit))))));
   }
   if (sorted.length > MOST) body.append(make("tr", {}, make("td", { class: "quiet", colspan: 3 }, `and ${exact(sorted.length - MOST)} more`)));
   return table;
@@ -137,18 +140,19 @@ function showMark(mark, { movesFocus = true } = {}) {
     ["calls", mark.calls], ["still running", mark.in_flight], ["ended by a panic", mark.unwound], ["cancelled", mark.cancelled],
     ["polls", mark.polls], ["interrupted", mark.interrupted], ["skipped", mark.skipped],
   ].filter(([name, value]) => name === "calls" || value > 0);
-  const [values, unit] = [valuesOfRow(mark, state.event), unitOf(state.event)];
+  const event = eventOfRow(mark);
+  const [values, unit] = [valuesOfRow(mark, event), unitOf(event)];
   const oneCall = (key) => [key, ofCall(values, key, unit)];
   const ofRow = values
-    ? [[`self (${state.event})`, ofSum(values, "self", shareOf(state.event))], ...["mean", "p50", "p99"].map(oneCall)]
+    ? [[`self (${event})`, ofSum(values, "self", shareOf(event))], ...["mean", "p50", "p99"].map(oneCall)]
     : [];
-  const all = eventsOf(mark).sort((one, other) => (other === state.event) - (one === state.event));
-  const around = snapshot.call_graph.length && state.event !== undefined ? neighbours(mark, state.event) : [];
-  const ofEvents = all.map((event) => [event, eventSection(mark, event)]);
+  const all = eventsOf(mark).sort((one, other) => (other === event) - (one === event));
+  const around = snapshot.call_graph.length && event !== undefined ? neighbours(mark, event) : [];
+  const ofEvents = all.map((name) => [name, eventSection(mark, name)]);
   const sections = [
     ...sourceSection(mark).map((section) => ["samples", section]),
     ...ofEvents.slice(0, 1),
-    ...(around.length ? [["callers and callees", make("section", { class: "around" }, ...around.map(([name, map]) => neighbourTable(name, map, state.event)))]] : []),
+    ...(around.length ? [["callers and callees", make("section", { class: "around" }, ...around.map(([name, map]) => neighbourTable(name, map, event)))]] : []),
     ...ofEvents.slice(1),
   ];
   const close = make("button", { type: "button", class: "close", "aria-label": "Close", title: "Close (Esc)", onclick: hideMark }, "✕");

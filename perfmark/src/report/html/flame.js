@@ -65,31 +65,35 @@ function drawFlame() {
     flame.frames.set(node.index, { node, drawn, left, row });
     fragment.append(drawn);
   };
-  const rest = (left, size, row, count) => {
+  const rest = (left, row, { size, count, advice }) => {
     deepest = Math.max(deepest, row);
     const drawn = make("div", { class: "rest", "aria-hidden": "true" });
     Object.assign(drawn.style, { left: part(left), width: `calc(${part(size)} - 1px)`, top: `${row * FRAME}px` });
-    drawn.dataset.text = `${counted(count, "frame")} too narrow to draw: zoom in to see`;
+    drawn.dataset.text = `${counted(count, "frame")} too narrow to draw${advice}`;
     fragment.append(drawn);
   };
   for (const node of pathTo(zoomed).slice(0, -1)) frame(node, 0, width, true);
   const open = [[zoomed, 0, width]];
+  // Samples are also in functions, which have no row.
+  const seeTable = flame.kind === "calls" ? ": see the table" : "";
   while (open.length) {
     const [node, left, size] = open.pop();
     frame(node, left, size, false);
     let at = left;
-    const narrow = { size: 0, count: 0 };
+    const narrow = { size: 0, count: 0, advice: "" };
     for (const child of node.children) {
       const wide = node.width > 0 ? (child.width / node.width) * size : 0;
       if (wide >= 2) open.push([child, at, wide]);
       else if (wide > 0) {
+        // The first is the widest.
+        if (narrow.count === 0) narrow.advice = wide * (width / size) >= 2 ? ": zoom in to see" : seeTable;
         narrow.size += wide;
         narrow.count += 1;
       }
       at += wide;
     }
     // The children are ordered by width, so that narrow ones are adjacent.
-    if (narrow.size >= 1) rest(at - narrow.size, narrow.size, node.depth + 2, narrow.count);
+    if (narrow.size >= 1) rest(at - narrow.size, node.depth + 2, narrow);
   }
   field.replaceChildren(fragment);
   field.style.height = `${(deepest + 1) * FRAME}px`;

@@ -61,7 +61,7 @@ function setUpHead() {
   byId("hints").hidden = hints.length === 0;
   byId("hints").textContent = hints.join(" · ");
   byId("hints").addEventListener("click", () => goTo(byId("legend")));
-  const ofAxis = "distribution: number of calls at each cost, on a logarithmic scale that all marks share";
+  const ofAxis = "distribution: number of calls at each cost, on a logarithmic scale that all rows of an event share";
   byId("legend").append(...[...words.legend, ...(measuredEvents.length ? [ofAxis] : [])].map((line) => {
     const [, head, rest] = /^([^:`]{1,60}):\s?(.*)$/s.exec(line) ?? [];
     const isWarning = head === "not available" || head === "note";
@@ -116,9 +116,12 @@ function setUpTools() {
     drawTable();
   });
   byId("all-events").parentElement.hidden = measuredEvents.length < 2;
-  const uncalled = marks.filter((mark) => !mark.isCalled).length;
-  byId("uncalled").parentElement.hidden = uncalled === 0;
-  byId("uncalled-count").textContent = exact(uncalled);
+  const uncalled = [["never called", true], ["off", false]].flatMap(([what, on]) => {
+    const count = marks.filter((mark) => !mark.isCalled && mark.on === on).length;
+    return count > 0 ? [`${what} (${exact(count)})`] : [];
+  });
+  byId("uncalled").parentElement.hidden = uncalled.length === 0;
+  byId("uncalled-counts").textContent = uncalled.join(", ");
   byId("uncalled").addEventListener("change", (event) => {
     state.withUncalled = event.target.checked;
     drawTable();

@@ -80,21 +80,21 @@ function bins(values, at, least) {
   return all;
 }
 
-/** The range from the smallest to the largest value. */
+/** The range from the smallest to the largest value, if there is any. */
 function rangeOf(all) {
   let [low, high] = [Infinity, 0];
   for (const values of all) {
     const [least, most] = [values.min ?? bucketsOf(values)[0]?.[0], values.max ?? bucketsOf(values).at(-1)?.[1]];
     if (least === undefined || most === undefined) continue;
-    low = Math.min(low, Number(least));
-    high = Math.max(high, Number(most));
+    low = Math.min(low, Number(least), Number(most));
+    high = Math.max(high, Number(least), Number(most));
   }
-  return low <= high ? { low, high } : { low: 1, high: 10 };
+  return low <= high ? { low, high } : undefined;
 }
 
 const bar = (from, to, height, floor) => `M${from.toFixed(1)} ${floor}V${(floor - height).toFixed(1)}H${to.toFixed(1)}V${floor}Z`;
 
-/** A distribution of the height of a line, on an axis that all marks share. */
+/** A distribution of the height of a line, on an axis that all rows of the event share. */
 function sparkline(values, range, unit) {
   const [width, height] = [120, 20];
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", class: "spark", role: "img" });
@@ -129,6 +129,10 @@ function follow(drawn, textAt) {
   });
 }
 
+/** A number of calls, as a share or counted, flagged if few of them were measured, or their costs were scaled. */
+const ofCalls = (values, quantity) => shown(flagged(quantity, ESTIMATE, values.weight !== values.measured || values.scaled > 0));
+const countOfCalls = (values, count) => ofCalls(values, { number: exact(count), unit: "" });
+
 /** The histogram: calls by cost. */
 function histogram(values, unit) {
   const floor = SIZE.height - SIZE.bottom;
@@ -162,7 +166,7 @@ function histogram(values, unit) {
     if (!bin) return undefined;
     const ends = [bin.low, bin.high].map((value) => shown(integer(value, unit)));
     const between = ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`;
-    return { x: (bin.from + bin.to) / 2, text: `${between}\n${exact(bin.exact)} of ${exact(values.weight)} calls, ${shown(percent(bin.exact, values.weight))}` };
+    return { x: (bin.from + bin.to) / 2, text: `${between}\n${countOfCalls(values, bin.exact)} of ${countOfCalls(values, values.weight)} calls, ${ofCalls(values, percent(bin.exact, values.weight))}` };
   });
   return drawn;
 }
@@ -218,7 +222,7 @@ function percentiles(values, unit) {
     const step = steps.find(({ to }) => to >= x) ?? steps.at(-1);
     const every = Math.min(2 ** (level(1) + ((x - left) / (across.to - left)) * (level(across.high) - level(1))), count);
     const [first, last] = step.bucket.map((value) => shown(integer(value, unit)));
-    return { x, text: `${first === last ? first : `${first} to ${last}`}\n1 call in ${shown(real(Math.max(every, 1), "count"))} costs as much or more` };
+    return { x, text: `${first === last ? first : `${first} to ${last}`}\n1 call in ${ofCalls(values, real(Math.max(every, 1), "count"))} costs as much or more` };
   });
   return drawn;
 }

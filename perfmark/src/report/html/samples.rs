@@ -1,7 +1,7 @@
 //! What the page shows of samples besides those in the JSON report: names as in the table, and where the marked
 //! functions are in stacks.
 
-use crate::report::hot_lines::{HotLines, functions_to_show, off_to_show};
+use crate::report::hot_lines::{HotLines, NO_CALLER, functions_to_show, off_to_show};
 use crate::report::json::{Json, Writer, objects};
 use crate::snapshot::path::{bare, readable};
 use crate::snapshot::{Frame, HotFunction, MarkedFunctions, Samples, Snapshot, StackFrame};
@@ -28,7 +28,7 @@ struct Outside {
     place: String,
     /// As text, because JavaScript would round large numbers.
     samples: String,
-    /// The mark or the threads that it was executed in.
+    /// Whether there is nothing to mark, and the mark or the threads that it was executed in.
     around: String,
     /// Whether its source is one of the program's.
     is_own: bool,
@@ -61,7 +61,7 @@ impl Sampling {
             is_biased: samples.is_biased(),
             own,
             probe,
-            functions: samples.frames.iter().map(name).collect(),
+            functions: samples.frames.iter().map(|frame| bare(&readable(&frame.function))).collect(),
             files: samples.frames.iter().map(file).collect(),
             outside: outside(snapshot, samples, names),
             off: off_to_show(snapshot, samples).to_string(),
@@ -71,18 +71,15 @@ impl Sampling {
 
 /// The hottest functions that have no mark, also inside of marks.
 fn outside(snapshot: &Snapshot, samples: &Samples, names: &HotLines<'_>) -> Vec<Outside> {
-    let outside = |function: HotFunction| Outside {
-        name: name(&function.frame),
+    let outside = |(function, name): (&HotFunction, String)| Outside {
+        name,
         place: names.place(&function.frame).unwrap_or_default(),
         samples: function.samples.to_string(),
-        around: names.around(&function),
+        around: if function.can_be_marked { String::new() } else { format!("{NO_CALLER}, ") } + &names.around(function),
         is_own: function.can_be_marked,
     };
-    functions_to_show(snapshot, samples).into_iter().map(outside).collect()
-}
-
-fn name(frame: &Frame) -> String {
-    bare(&readable(&frame.function))
+    let functions = functions_to_show(snapshot, samples);
+    functions.iter().zip(names.names(&functions)).map(outside).collect()
 }
 
 objects! {
@@ -108,5 +105,16 @@ mod tests {
         lines.sort_unstable();
         assert_eq!(lines, [(10, 12), (20, 12), (60, 12), (90, 14), (100, 12)]);
         assert_eq!(own[at].len(), samples.paths[at].stacks.len());
+    }
+
+    #[test]
+    fn functions_to_mark_have_the_names_and_words_of_the_table() {
+        let outside = samplings(&sample::sampled()).remove(0).outside;
+        let shown: Vec<_> = outside.iter().map(|one| [&*one.name, &*one.place, &*one.around]).collect();
+        let expected = [
+            ["Words::read", "src/words.rs:31", "mostly thread wordcount"],
+            ["__memmove_avx_unaligned", "", "no known caller to mark, thread reader-*"],
+        ];
+        assert_eq!(shown, expected);
     }
 }

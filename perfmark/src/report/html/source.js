@@ -97,7 +97,7 @@ function lineRow(line, number, text, { all, samples, isHot, isOpen }) {
     button.setAttribute("aria-expanded", String(opens));
     return rows;
   };
-  row.addEventListener("click", () => !String(getSelection()) && toggle());
+  row.addEventListener("click", (event) => !isSelecting(event) && toggle());
   return [row, ...(isOpen ? toggle() : [])];
 }
 
@@ -185,7 +185,7 @@ function drawSamples() {
   byId("samples").hidden = !samples;
   if (!samples) return;
   const outside = samples.paths.filter(({ marks: path }) => path.length === 0).reduce((sum, path) => sum + Number(path.samples), 0);
-  const rows = samples.outside.map(({ name, place, samples: count, around, isOwn }) => ({ count: Number(count), name, place, about: `${isOwn ? "" : "library code, caller unknown, "}${around}` }));
+  const rows = samples.outside.map(({ samples: count, around: about, ...named }) => ({ count: Number(count), about, ...named }));
   const share = (count) => make("b", {}, shareOfSamples(count, samples.taken, samples.isBiased));
   const off = Number(samples.off);
   const ofOff = off > 0 ? [" In functions whose marks the filter turns off: ", share(off), "."] : [];

@@ -1,7 +1,7 @@
-// The table: one row per mark, or, with all events, a heading and a row for each. If there are very many rows, only the visible
-// ones exist.
+// The table: one row per mark, in the event that most marks measured or, if a mark did not, in another; or, with all events, a
+// heading and a row for each. If there are very many rows, only the visible ones exist.
 
-const state = { event: words.leading ?? measuredEvents[0], sort: "self", isDown: true, showsAllEvents: false, withUncalled: false, sought: [], sampling: 0 };
+const state = { event: words.groups[0]?.event ?? measuredEvents[0], sort: "self", isDown: true, showsAllEvents: false, withUncalled: false, sought: [], sampling: 0 };
 
 const ofValues = (key) => (mark, event) => valuesOf(mark, event)?.[key];
 const call = (head, key, why) => ({ id: key, head, why, cell: (_, values, unit) => ofCall(values, key, unit), order: ofValues(key) });
@@ -50,7 +50,7 @@ const COLUMNS = [
   call("p99", "p99", "99 in a hundred calls are at or below, within 1/64"),
   call("p99.9", "p999", "999 in a thousand calls are at or below, within 1/64"),
   call("max", "max", "The largest call"),
-  { id: "spread", head: "distribution", why: "The distribution of the calls, on a logarithmic axis that all marks share" },
+  { id: "spread", head: "distribution", why: "The distribution of the calls, on a logarithmic axis that all rows of an event share" },
 ].filter(({ id }) => !["off", "ipc"].includes(id) || marks.some((mark) => mark[id === "off" ? "offCpu" : id] !== null));
 
 /** The flags before a share's number. */
@@ -68,10 +68,16 @@ function rangeOfEvent(event) {
   return view.ranges.get(event);
 }
 
+/** Whether rows have the events of the text table, because the reader has not chosen another. */
+const isAsInText = () => state.event === words.groups[0]?.event;
+const eventOfRow = (mark) => (isAsInText() ? mark.rowEvent : null) ?? state.event;
+/** The event of a mark's row if it is not that of the table. */
+const otherEvent = (mark) => (eventOfRow(mark) === state.event ? [] : [eventOfRow(mark)]);
+
 function sortedMarks() {
   const column = COLUMNS.find(({ id }) => id === state.sort);
   const isFound = (mark) => (mark.isCalled || state.withUncalled) && state.sought.every((word) => mark.sought.includes(word));
-  const keyed = marks.filter(isFound).map((mark) => ({ mark, key: column.order(mark, state.event) ?? null }));
+  const keyed = marks.filter(isFound).map((mark) => ({ mark, key: column.order(mark, eventOfRow(mark)) ?? null }));
   const way = state.isDown ? -1 : 1;
   const compare = (one, other) => {
     if (one.key === other.key) return 0;
@@ -79,8 +85,12 @@ function sortedMarks() {
     if (one.key === null || other.key === null) return one.key === null ? 1 : -1;
     return one.key < other.key ? -way : one.key > other.key ? way : 0;
   };
+  // Values of several events are in no order.
+  const isInGroups = isAsInText() && !column.ofMark && !column.isText;
+  const byGroup = isInGroups ? (one, other) => one.group - other.group : () => 0;
+  const byRank = isInGroups && column.id === "self" && state.isDown ? (one, other) => one.rank - other.rank : () => 0;
   const more = (one, other) => (one < other ? 1 : one > other ? -1 : 0);
-  keyed.sort((one, other) => compare(one, other) || more(one.mark.calls, other.mark.calls) || one.mark.index - other.mark.index);
+  keyed.sort((one, other) => byRank(one.mark, other.mark) || byGroup(one.mark, other.mark) || compare(one, other) || more(one.mark.calls, other.mark.calls) || one.mark.index - other.mark.index);
   return keyed.map(({ mark }) => mark);
 }
 
@@ -88,7 +98,7 @@ function rowsOf(mark) {
   const note = mark.coverage ? [{ kind: "note", mark }] : [];
   const all = eventsOf(mark);
   if (!state.showsAllEvents || all.length === 0) {
-    return [{ kind: "mark", mark, event: state.event }, ...note];
+    return [{ kind: "mark", mark, event: eventOfRow(mark) }, ...note];
   }
   const unfinished = (event) => unfinishedOf(mark, event).map((row) => ({ kind: "unfinished", mark, event, ...row }));
   const ofEvents = all.flatMap((event) => [{ kind: "event", mark, event }, ...unfinished(event)]);
@@ -120,7 +130,8 @@ function drawRow(row, index) {
   }
   const isOfEvent = kind === "event" || kind === "unfinished";
   const label = kind === "event" ? event : `${event}, ${row.what}`;
-  const nameCell = () => make("div", { class: "label" }, markButton(mark), ...placeOf(mark));
+  const ofOther = kind === "mark" ? otherEvent(mark) : [];
+  const nameCell = () => make("div", { class: "label" }, markButton(mark), ...ofOther.map((name) => make("span", { class: "of-row" }, name)), ...placeOf(mark));
   line.append(make("th", { scope: "row", role: "rowheader" }, isOfEvent ? make("span", { class: "event" }, label) : nameCell()));
   const values = row.values ?? (kind === "mark" ? valuesOfRow : valuesOf)(mark, event);
   const unit = unitOf(event);
@@ -207,7 +218,8 @@ function drawTable({ keepsPlace = false } = {}) {
   view.drawn.clear();
   const table = byId("table");
   table.classList.toggle("virtual", view.isVirtual);
-  table.dataset.unit = state.showsAllEvents ? "mixed" : unitOf(state.event);
+  const isMixed = state.showsAllEvents || found.some((mark) => otherEvent(mark).length > 0);
+  table.dataset.unit = isMixed ? "mixed" : unitOf(state.event);
   byId("scroller").classList.toggle("virtual", view.isVirtual);
   table.setAttribute("aria-rowcount", view.rows.length + 1);
   if (!keepsPlace) byId("scroller").scrollTop = 0;
@@ -226,10 +238,10 @@ function drawTable({ keepsPlace = false } = {}) {
   byId("reverse").textContent = state.isDown ? "↓" : "↑";
   const range = state.event === undefined ? undefined : rangeOfEvent(state.event);
   const [low, high] = range ? [range.low, range.high].map((value) => shown(integer(value, unitOf(state.event)))) : [];
-  const ofAxis = range && !state.showsAllEvents ? `, from ${low} to ${high}` : "";
+  const ofAxis = range && !isMixed ? `, from ${low} to ${high}` : "";
   byId("by-spread").setAttribute("aria-label", `distribution of calls, logarithmic${ofAxis}`);
-  byId("by-spread").firstElementChild.replaceChildren(...(range && !state.showsAllEvents ? [make("span", {}, low), make("span", { class: "what" }, "distribution"), make("span", {}, high)] : ["distribution"]));
-  view.longest = widthOf(listed.map(({ label }) => label));
+  byId("by-spread").firstElementChild.replaceChildren(...(range && !isMixed ? [make("span", {}, low), make("span", { class: "what" }, "distribution"), make("span", {}, high)] : ["distribution"]));
+  view.longest = widthOf(listed.map((mark) => [mark.label, ...otherEvent(mark)].join(" ")));
   table.style.setProperty("--names", `${view.longest}px`);
   fitColumns();
   drawRows();
@@ -268,7 +280,7 @@ function setUpTable() {
   }).observe(byId("scroller"));
   byId("rows").addEventListener("click", (event) => {
     const line = event.target.closest("tr[data-mark]");
-    if (line && !String(getSelection())) showMark(marks[line.dataset.mark]);
+    if (line && !isSelecting(event)) showMark(marks[line.dataset.mark]);
   });
   byId("rows").addEventListener("keydown", (event) => {
     const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -17,8 +17,7 @@ const newRoot = (label) => ({ index: -1, label, width: 0, own: 0, depth: -1, abo
 function treeOfCalls(event) {
   const nodes = graph.map((node, index) => {
     const values = valuesOfNode(node, event);
-    const all = marks[node.mark] && allValuesOf(marks[node.mark], event);
-    return { ...ofMark(marks[node.mark]), node, index, values, all, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
+    return { ...ofMark(marks[node.mark]), node, index, values, flags: values ?? NOTHING, own: Math.max(0, Number(values?.self ?? 0)), width: Math.max(0, Number(values?.sum ?? 0)), inside: 0, depth: 0, above: null, children: [] };
   });
   const root = { ...newRoot("all marks"), inside: 0 };
   for (const node of nodes) {
@@ -26,34 +25,46 @@ function treeOfCalls(event) {
     node.depth = node.above.depth + 1;
     node.above.children.push(node);
   }
-  for (const node of nodes.toReversed()) {
-    node.width = Math.max(node.width, node.inside);
-    node.above.inside += node.width;
+  for (const node of [root, ...nodes].toReversed()) {
+    if (node.inside > node.width) Object.assign(node, { width: node.inside, flags: flagsOfAll(node.children) });
+    if (node !== root) node.above.inside += node.width;
   }
-  root.width = root.inside;
-  return finished(root, nodes, (node) => textOfCalls(node, root, event), (node) => shareOfCalls(node.width, root, node.all?.isEstimate));
+  const share = shareOfCalls(root, event);
+  return finished(root, nodes, (node) => textOfCalls(node, root, event, share), (node) => share(node.flags, "sum", node.width));
 }
 
-const shareOfCalls = (part, root, isEstimate) => shown(flagged(percent(BigInt(Math.round(part)), BigInt(Math.round(root.width))), ESTIMATE, isEstimate));
+/** The flags of a sum over nodes. */
+function flagsOfAll(nodes) {
+  const estimates = nodes.map(({ flags }) => flags).filter(({ isEstimate }) => isEstimate);
+  // Of others, only self may be an estimate.
+  return { ...NOTHING, sum: 0, isEstimate: estimates.length > 0, isImpossible: estimates.some(({ isImpossible }) => isImpossible) };
+}
+
+/** A part of everything in outermost marks, with the flags of the values that it is of. */
+const shareOfCalls = (root, event) => (values, key, part) => {
+  const share = percent(BigInt(Math.round(part)), BigInt(Math.round(root.width)));
+  return shown(ofSum(values, key, () => flagged(share, IMPOSSIBLE, impossibleSums.has(event))));
+};
 
 /** The tooltip of a frame of the call graph. */
-function textOfCalls(node, root, event) {
+function textOfCalls(node, root, event, share) {
   const unit = unitOf(event);
-  if (node === root) return `all: ${shown(real(node.width, unit))} of ${event} in outermost marks`;
-  const sum = (name, value, part, isEstimate) =>
-    `${name}: ${shown(flagged(integer(value, unit), ESTIMATE, isEstimate))} (${shareOfCalls(part, root, isEstimate)} of all)`;
+  const { values, flags } = node;
+  if (node === root) return `all: ${shown(ofSum(flags, "sum", () => real(node.width, unit)))} of ${event} in outermost marks`;
+  const sum = (name, key, part) =>
+    `${name}: ${shown(ofSum(values, key, (value) => integer(value, unit)))} (${share(values, key, part)} of all)`;
   const lines = [node.mark?.path || node.label];
-  const { values, all } = node;
   if (values) {
-    lines.push(sum(event, values.sum, node.width, all?.isEstimate));
-    if (values.self !== null) lines.push(sum("self", values.self, node.own, all?.isEstimate || all?.estimated > 0));
+    lines.push(sum(event, "sum", node.width));
+    if (values.self !== null) lines.push(sum("self", "self", node.own));
   } else {
     lines.push(`${event}: not measured`);
   }
   lines.push(`${exact(node.node.calls)} call${BigInt(node.node.calls) === 1n ? "" : "s"}${node.above.mark ? ` under ${node.above.label}` : ""}`);
   // If some calls were skipped, it is unknown how many calls the sum stands for.
+  const all = node.mark && allValuesOf(node.mark, event);
   if (values?.measured > 0 && all?.measured === all?.weight) {
-    lines.push(`per call: ${shown(flagged(real(Number(values.sum) / Number(values.measured), unit), ESTIMATE, all?.scaled > 0))}`);
+    lines.push(`per call: ${shown(ofCall({ ...values, mean: Number(values.sum) / Number(values.measured) }, "mean", unit))}`);
   }
   return lines.join("\n");
 }

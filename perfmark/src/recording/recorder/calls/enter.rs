@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::panicking;
 
 use crate::platform::errno::KeepErrno;
+#[cfg(feature = "sampling")]
+use crate::platform::modules;
 use crate::recording::cells::registry::registry;
 use crate::recording::events::events;
 use crate::recording::mark::Mark;
@@ -191,5 +193,7 @@ pub(crate) fn prepare_process() {
         _ = (registry(), events());
         calibrate::prepare();
         thread_end::prepare();
+        #[cfg(feature = "sampling")]
+        modules::prepare();
     });
 }

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "creates the data that calls reach by pointers")]
 
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::Relaxed;
@@ -299,12 +298,10 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Reco
         recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref());
     }
     RESOURCES.set(Box::into_raw(resources));
-    // SAFETY: RECORDER and CELLS hold from here on. `end_of_thread` gets this thread's recorder, once, at its end.
-    unsafe {
-        // It is in no gap yet, so marked functions skip none of this work's calls.
-        thread.replace_recorder(recorder_ptr.as_ptr());
-        thread_end::call_at_end(end_of_thread, recorder_ptr.as_ptr().cast());
-    }
+    // It is in no gap yet, so marked functions skip none of this work's calls.
+    // SAFETY: RECORDER and CELLS hold from here on.
+    unsafe { thread.replace_recorder(recorder_ptr.as_ptr()) };
+    thread_end::call_at_end(end_of_thread);
     Ok(recorder_ptr)
 }
 
@@ -393,19 +390,20 @@ fn note_samples_of(thread: &ThreadState) {
 }
 
 /// Runs at the thread's end: merges its cells into the registry, closes its counters, and frees or reuses its memory.
-unsafe extern "C" fn end_of_thread(recorder: *mut c_void) {
-    let Some(recorder_ptr) = NonNull::new(recorder.cast::<Recorder>()) else { return };
+fn end_of_thread() {
     // After recording has ended, no system call is allowed. The process's end releases what the thread holds.
     let Some(_setup) = Setup::begin() else { return };
     let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
     with_thread(|thread| {
+        let Some(recorder_ptr) = thread.recorder_ptr() else { return };
         thread.activity.set(Activity::OwnWork);
         note_samples_of(thread);
         // There are none in a forked child.
         // SAFETY: RESOURCES: the reference becomes a pointer at once.
         let resources = unsafe { resources(thread) }.map(NonNull::from);
         thread.clear_recorder();
-        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it.
+        // SAFETY: `set_up_recorder` made the box, and `clear_recorder` removed the last way to reach it. At its end, a
+        // thread is in no hook and in no first call.
         let resources = resources.map(|resources| unsafe { Box::from_raw(resources.as_ptr()) });
         if let (Some(resources), Ok(registry)) = (&resources, registry()) {
             registry.retire(&resources.cells);

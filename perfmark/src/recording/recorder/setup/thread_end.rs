@@ -2,9 +2,8 @@
 #![allow(unsafe_code, reason = "pthread keys")]
 
 use std::cell::Cell;
-use std::ffi::c_void;
-
-type Callback = unsafe extern "C" fn(*mut c_void);
+#[cfg(unix)]
+use std::{ffi::c_void, ptr};
 
 /// Creates the process's pthread key.
 pub(crate) fn prepare() {
@@ -12,25 +11,22 @@ pub(crate) fn prepare() {
     key();
 }
 
-/// Calls `callback(data)` when this thread ends, except on the thread that calls `exit`.
-///
-/// # Safety
-///
-/// `callback` may be called once with `data`, on this thread and at its end.
+/// Calls `end` when this thread ends, except on the thread that calls `exit`.
 #[cfg(unix)]
-pub(crate) unsafe fn call_at_end(callback: Callback, data: *mut c_void) {
+pub(crate) fn call_at_end(end: fn()) {
     // A process has 1024 keys. If none is left, the registry keeps the thread's cells, and its counters stay open.
     // Nothing is lost.
     if let Some(key) = key() {
-        CALLBACK.set(Some(callback));
+        END.set(Some(end));
+        // Destructors are called only for values that are not null.
         // SAFETY: `key` created the key.
-        unsafe { libc::pthread_setspecific(key, data) };
+        unsafe { libc::pthread_setspecific(key, ptr::dangling()) };
     }
 }
 
 #[cfg(unix)]
 thread_local! {
-    static CALLBACK: Cell<Option<Callback>> = const { Cell::new(None) };
+    static END: Cell<Option<fn()>> = const { Cell::new(None) };
     static IS_SECOND_ROUND: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -58,29 +54,23 @@ unsafe extern "C" fn destructor(data: *mut c_void) {
     {
         return;
     }
-    if let Some(callback) = CALLBACK.take() {
-        // SAFETY: `call_at_end` stored the callback with this data, and its `# Safety` section allows this call.
-        unsafe { callback(data) };
+    if let Some(end) = END.take() {
+        end();
     }
 }
 
-/// Calls `callback(data)` when this thread ends.
-///
-/// # Safety
-///
-/// `callback` may be called once with `data`, on this thread and at its end.
+/// Calls `end` when this thread ends.
 #[cfg(not(unix))]
-pub(crate) unsafe fn call_at_end(callback: Callback, data: *mut c_void) {
-    struct AtEnd(Cell<Option<(Callback, *mut c_void)>>);
+pub(crate) fn call_at_end(end: fn()) {
+    struct AtEnd(Cell<Option<fn()>>);
     impl Drop for AtEnd {
         fn drop(&mut self) {
-            if let Some((callback, data)) = self.0.take() {
-                // SAFETY: `call_at_end` stored the callback with this data, and its `# Safety` section allows the call.
-                unsafe { callback(data) };
+            if let Some(end) = self.0.take() {
+                end();
             }
         }
     }
     thread_local!(static AT_END: AtEnd = const { AtEnd(Cell::new(None)) });
     // If the thread ends at the moment, there is no later time to call it.
-    _ = AT_END.try_with(|at_end| at_end.0.set(Some((callback, data))));
+    _ = AT_END.try_with(|at_end| at_end.0.set(Some(end)));
 }

@@ -74,8 +74,10 @@ const _: () = assert!(FAST_EVENTS == FRAME_EVENTS);
 #[repr(C)]
 pub(crate) struct Plan {
     hooks: Cell<Hooks>,
-    /// Looks whether there was a sample, if calls are sampled. After that, calls have the hooks of the event set.
-    pub(crate) watch: Watch<Hooks>,
+    /// Looks whether there was a sample, if calls are sampled.
+    pub(crate) watch: Watch,
+    /// The hooks of the event set, which such calls have after that.
+    base: Cell<Hooks>,
     /// Begins a call that is measured, while the hook in `hooks` may skip it.
     begin_measured: Cell<Begin>,
     set: *const EventSet,
@@ -117,7 +119,8 @@ impl Plan {
         let no_node = if settings().has_call_graph { ptr::dangling() } else { ptr::null() };
         Self {
             hooks: Cell::new(set.base_hooks()),
-            watch: Watch::of(set.sampled(), set.base_hooks()),
+            watch: Watch::of(set.sampled()),
+            base: Cell::new(set.base_hooks()),
             begin_measured: Cell::new(set.base_hooks().begin),
             set,
             event_cells: [const { Cell::new(ptr::null()) }; FAST_EVENTS],
@@ -137,7 +140,7 @@ impl Plan {
     /// BINDING holds for the hooks and this plan.
     pub(crate) unsafe fn bind(&self, measured: Hooks, begin: Begin) {
         self.hooks.set(Hooks { begin, ..measured });
-        self.watch.set_after(self.set().base_hooks());
+        self.base.set(self.set().base_hooks());
         self.begin_measured.set(measured.begin);
     }
 
@@ -157,7 +160,7 @@ impl Plan {
     /// Those of its event set, without options.
     #[inline]
     pub(crate) fn base_hooks(&self) -> BoundHooks<'_> {
-        BoundHooks { plan: self, hooks: self.watch.after(|| self.set().base_hooks()) }
+        BoundHooks { plan: self, hooks: self.base.get() }
     }
 
     /// The same, or those that first look for samples.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::iter;
 use std::path::PathBuf;
 
 use super::super::*;
@@ -26,7 +27,7 @@ fn writes_pages() {
         let table = crate::report::table::render(&snapshot, &view);
         std::fs::write(folder.join(format!("{name}.txt")), table).expect("a file");
     }
-    let runs = [("first", sample::typical()), ("second <run>", sample::time_only())];
+    let runs = [("first", sample::typical()), ("second <run>\u{202e}", sample::time_only())];
     let mut both = runs[0].1.clone();
     both.merge(&runs[1].1);
     let runs = runs.map(|(name, run)| (name.to_owned(), Cow::Owned(run)));
@@ -48,6 +49,9 @@ fn writes_pages() {
         alls.into_iter().flat_map(|all| [0, 1, all / 8, all / 4, all / 3, all].map(|part| (part.min(all), all)));
     let shares = parts.map(|(part, all)| format!("{part}\t{all}\t{}\n", text::share_of_samples(part, all)));
     std::fs::write(folder.join("shares.tsv"), shares.collect::<String>()).expect("a file");
+    let replaced = ('\0'..=char::MAX).filter(|&c| text::sanitize(&c.to_string()) != c.to_string());
+    let replaced: Vec<u32> = replaced.map(u32::from).collect();
+    std::fs::write(folder.join("replaced.json"), serde_json::to_string(&replaced).expect("JSON")).expect("a file");
 }
 
 /// All snapshots without samples, by file name.
@@ -67,6 +71,7 @@ fn all() -> Vec<(&'static str, Snapshot)> {
         ("large", large()),
         ("empty", sample::snapshot(&[], &[])),
         ("thinned", thinned()),
+        ("flagged", flagged()),
         ("never", nasty[1].clone()),
         ("bare", nasty[2].clone()),
         ("typical", sample::typical()),
@@ -75,6 +80,7 @@ fn all() -> Vec<(&'static str, Snapshot)> {
         ("unfinished-events", unfinished(&["time", "page-faults"])),
         ("unmeasured", unmeasured()),
         ("impossible", impossible()),
+        ("grouped", grouped()),
         ("nasty-counts", nasty[3].clone()),
         ("nasty-times", nasty[5].clone()),
         ("seeded", nasty[nasty.len() - 1].clone()),
@@ -143,13 +149,21 @@ fn many(marks: usize) -> Snapshot {
 fn hostile() -> Snapshot {
     let mut snapshot = word_search();
     for (mark, name) in snapshot.marks.iter_mut().zip(HOSTILE) {
-        (mark.name, mark.path, mark.file) = (name.to_owned(), name.to_owned(), HOSTILE[0].to_owned());
+        (mark.name, mark.path, mark.file) = (name.to_owned(), name.to_owned(), format!("{}\u{202e}", HOSTILE[0]));
+    }
+    for samples in &mut snapshot.samples {
+        let threads = samples.paths.iter_mut().filter_map(|path| path.thread.as_mut());
+        let modules = samples.modules.iter_mut().map(|module| &mut module.path);
+        // Stacks are searched for marked functions by name.
+        let callees = samples.frames.iter_mut().filter(|frame| !frame.function.contains("app::"));
+        let callees = callees.flat_map(|frame| iter::once(&mut frame.function).chain(&mut frame.file));
+        threads.chain(modules).chain(callees).for_each(|text| text.push('\u{202e}'));
     }
     for event in HOSTILE {
         snapshot.events.push(sample::event(event, Unit::Count, Read::User));
         snapshot.marks[0].values.push(sample::values(event, 3, 300));
     }
-    Snapshot { program: HOSTILE[1].to_owned(), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
+    Snapshot { program: format!("{}\u{202e}", HOSTILE[1]), notes: HOSTILE.map(str::to_owned).into(), ..snapshot }
 }
 
 /// A call graph with a mark of which one call in 64 was measured, and its caller.
@@ -160,6 +174,19 @@ fn thinned() -> Snapshot {
     }
     thinned.marks[1].values.iter_mut().for_each(|values| values.estimated = 1);
     thinned
+}
+
+/// A call graph with an estimate, and a sum that is not above the noise of its calls.
+fn flagged() -> Snapshot {
+    let mut call_graph = vec![
+        sample::node(None, 0, 3_310_000_000, Some(1_420_000_000)),
+        sample::node(Some(0), 1, 24_100, Some(24_100)),
+        // Its calls were not measured in this event.
+        Node { values: Vec::new(), ..sample::node(None, 2, 0, None) },
+        sample::node(Some(2), 0, 1_000_000, Some(1_000_000)),
+    ];
+    call_graph[1].values[0].measured = 1_204;
+    Snapshot { call_graph, ..sample::flagged() }
 }
 
 /// A mark that would be an estimate if a call of it had been measured, beside marks whose self is exact.
@@ -183,7 +210,29 @@ fn impossible() -> Snapshot {
     let marks = [("exact", 8, exact), ("estimated", 64_000, estimate)];
     let marks = marks.map(|(name, calls, values)| Mark { values: vec![values], ..sample::mark(name, calls) });
     let snapshot = sample::snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
-    Snapshot { wall_ns: 100_000_000, threads: 1, ..snapshot }
+    let node = |mark, sum| sample::node(None, mark, sum, Some(sum));
+    let call_graph = vec![node(0, 250_000_000), node(1, 1_000_000_000)];
+    Snapshot { wall_ns: 100_000_000, threads: 1, call_graph, ..snapshot }
+}
+
+/// Marks of which some measured another event than most, some nothing, and some were not called.
+fn grouped() -> Snapshot {
+    let of = |name: &str, calls: u64, event: &str, sum: u64| Mark {
+        values: if sum > 0 { vec![sample::values(event, calls, sum)] } else { Vec::new() },
+        ..sample::mark(name, calls)
+    };
+    let marks = [
+        of("few faults", 900, "page-faults", 1_000),
+        of("fast", 900, "time", 40_000),
+        of("no event", 800, "time", 0),
+        of("slow", 90, "time", 90_000),
+        of("many faults", 90, "page-faults", 9_000),
+        of("other", 90, "time", 70),
+        of("never", 0, "time", 0),
+        Mark { on: false, ..of("off", 0, "time", 0) },
+    ];
+    let events = [event("time", Unit::Ns, Read::Ticks), event("page-faults", Unit::Count, Read::Syscall)];
+    sample::snapshot(&events, &marks)
 }
 
 /// Estimates, values within the noise, values below zero, and calls that a panic ended or that are in flight.

@@ -282,68 +282,6 @@ impl Bursts {
 mod tests {
     use super::*;
 
-    /// Whether the next call of a mark of which one in `every` is measured is recorded.
-    fn records(bursts: &Bursts, every: u32, random: &Cell<u64>) -> bool {
-        while !bursts.gap.skips() {
-            if bursts.count() {
-                let is_measured = !bursts.leaves_out(every);
-                if !is_measured {
-                    bursts.gap.skip_one();
-                }
-                return is_measured;
-            }
-            if !bursts.is_burst() && bursts.take_beside(|| false) {
-                return false;
-            }
-            if bursts.is_burst() {
-                if bursts.must_choose() {
-                    bursts.choose_next(false, random);
-                }
-                bursts.end();
-            } else if !bursts.prolong_gap() {
-                bursts.begin(random);
-            }
-        }
-        false
-    }
-
-    #[test]
-    fn sums_are_unbiased_while_the_measured_share_changes() {
-        const RUNS: u32 = 4_000;
-        let costs: Vec<f64> = (0_u32..1_000)
-            .map(|n| match n {
-                0 => 500.0,
-                _ if n % 16 == 5 => 40.0,
-                600.. => 9.0,
-                _ => 1.0,
-            })
-            .collect();
-        let truth: f64 = costs.iter().sum();
-        // The mark's `every`, and the smallest of any mark of the thread.
-        for shares in [&[(1, 1)][..], &[(16, 16)], &[(64, 4)], &[(4, 1), (16, 16), (64, 16), (4, 4)], &[(4_096, 16)]] {
-            let random = Cell::new(0x9e37_79b9_7f4a_7c15);
-            let (mut sum, mut squares) = (0.0, 0.0);
-            for _ in 0..RUNS {
-                let bursts = Bursts::default();
-                let mut estimate = 0.0;
-                for (n, cost) in costs.iter().enumerate() {
-                    let (every, smallest) = shares[n * shares.len() / costs.len()];
-                    if n == 0 || bursts.every() != smallest {
-                        bursts.set_every(smallest, every, true);
-                    }
-                    if records(&bursts, every, &random) {
-                        estimate += f64::from(every) * cost;
-                    }
-                }
-                let error = estimate - truth;
-                (sum, squares) = (sum + error, squares + error * error);
-            }
-            let (mean, deviation) = (sum / f64::from(RUNS), (squares / f64::from(RUNS)).sqrt());
-            let allowed = 3.0 * deviation / f64::from(RUNS).sqrt();
-            assert!(mean.abs() <= allowed, "{shares:?}: {mean}, allowed {allowed}");
-        }
-    }
-
     #[test]
     fn parts_of_gaps_end_at_the_same_calls_wherever_bursts_are() {
         let (bursts, random) = (Bursts::default(), Cell::new(7));
