@@ -6,16 +6,22 @@
 
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;
+#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
+mod process;
 mod alone;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, Once, PoisonError};
-use std::{env, thread};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, mem, thread};
 
 use alone::passed_in_own_process;
 use memory::faults;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
+use process::{cpus, move_to};
 
 /// Lets the calling thread have bursts at the same calls in each run. With another `stream`, it has them at others.
 fn seed(stream: u64) {
@@ -637,5 +643,80 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
             let Some((_, values)) = find(&whole, name) else { return };
             assert_near(name, values.self_sum.expect("known"), truth[name].0, IN_BURSTS * variance);
         }
+    }
+}
+
+/// Runs until other threads had the CPU for long. Returns the time that its value may have: on the CPU, or all of it if
+/// it also waited by itself.
+#[perfmark(time, every = 2)]
+fn loses_the_cpu() -> Duration {
+    let (begun, before) = (Instant::now(), usage());
+    loop {
+        thread::yield_now();
+        let (elapsed, now) = (begun.elapsed(), usage());
+        let on_cpu = now.0.saturating_sub(before.0);
+        if elapsed.saturating_sub(on_cpu) > LONG {
+            return if now.1 == before.1 { on_cpu } else { elapsed };
+        }
+    }
+}
+
+#[perfmark(time)]
+fn between() -> Duration {
+    loses_the_cpu()
+}
+
+#[perfmark(time, every = 2)]
+fn around_the_loss() -> Duration {
+    between()
+}
+
+#[perfmark(time, every = 2)]
+fn waits() {
+    thread::sleep(LONG);
+}
+
+const LONG: Duration = Duration::from_millis(5);
+
+/// This thread's CPU time, and how often it waited by itself.
+fn usage() -> (Duration, i64) {
+    // SAFETY: zeroed structures are valid ones, and both calls write one.
+    let (time, usage) = unsafe {
+        let (mut time, mut usage): (libc::timespec, libc::rusage) = (mem::zeroed(), mem::zeroed());
+        assert_eq!(libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time), 0);
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        (time, usage)
+    };
+    (Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).expect("below a second")), usage.ru_nvcsw)
+}
+
+/// A measured call stands for others, which did not lose the CPU.
+#[test]
+fn time_for_which_other_threads_had_the_cpu_is_in_no_call_that_stands_for_others() {
+    if passed_in_own_process() {
+        return;
+    }
+    move_to(cpus()[0]);
+    let done = Arc::new(AtomicBool::new(false));
+    let busy = done.clone();
+    // It runs on the same CPU.
+    let other = thread::spawn(move || while !busy.load(Relaxed) {});
+    (0..4).for_each(|_| waits());
+    let most = (0..16).map(|_| around_the_loss()).max().expect("some");
+    done.store(true, Relaxed);
+    other.join().expect("does not panic");
+    let snapshot = snapshot();
+    let time = |name: &str| {
+        let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known");
+        mark.values[0].clone()
+    };
+    for name in ["loses_the_cpu", "around_the_loss"] {
+        let (values, allowed) = (time(name), most + LONG / 2);
+        assert!(u128::from(values.max.expect("some")) < allowed.as_nanos(), "{name}: {values:?}, {allowed:?}");
+        assert!(values.self_sum.expect("known") > -1_000_000, "{name}: {values:?}");
+    }
+    // A call that is always measured stands for itself, and so do waits of the program's own.
+    for name in ["between", "waits"] {
+        assert!(u128::from(time(name).min.expect("some")) >= LONG.as_nanos(), "{name}");
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Cells {
     /// The smallest and the largest value; [`NOTHING`] and 0 before the first value.
     min: AtomicU64,
     max: AtomicU64,
+    /// Calls with a larger value end on the slow path.
+    longest: AtomicU64,
 }
 
 /// The smallest value before the first value; no value is that large.
@@ -56,16 +58,28 @@ impl Default for Cells {
             sum: AtomicU64::default(),
             min: AtomicU64::new(NOTHING),
             max: AtomicU64::default(),
+            longest: AtomicU64::new(u64::MAX),
         }
     }
 }
 
 impl Cells {
-    /// The range from the smallest to the largest value so far. For the thread that owns these cells.
+    /// The range from the smallest to the largest value so far, without those that are [long](Self::is_long). For the
+    /// thread that owns these cells.
     pub(crate) fn span(&self) -> Span {
-        let Some((min, max)) = self.range() else { return Span::NOTHING };
+        let Some((min, max)) = self.range().filter(|&(min, _)| !self.is_long(min)) else { return Span::NOTHING };
         let low = if min == 0 { LEAST } else { min };
-        Span { low, count: max.wrapping_sub(low) + 1 }
+        Span { low, count: max.min(self.longest.load(Relaxed)).wrapping_sub(low) + 1 }
+    }
+
+    /// Lets calls with a larger value end on the slow path.
+    pub(crate) fn set_longest(&self, longest: u64) {
+        self.longest.store(longest, Relaxed);
+    }
+
+    /// Whether calls with this value end on the slow path for that reason.
+    pub(crate) fn is_long(&self, value: u64) -> bool {
+        value > self.longest.load(Relaxed)
     }
 
     /// The bucket of a cost.

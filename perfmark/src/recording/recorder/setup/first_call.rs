@@ -197,6 +197,9 @@ fn prepare_plan(
     let set = &resources.sets[index];
     let mut cells = MarkCells::new(mark, set.new_cells(), weight);
     (cells.is_thinned, cells.missing) = (thinned.is_some(), resources.slots.refused_among(&wanted, events));
+    for event in set.events().filter(|event| thinned.is_some() && event.slot().is_ticks()) {
+        cells.events[event.n].values.set_longest(resources.thinning.preemption.long);
+    }
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
     let plan = unsafe { Plan::new(cells, set, slot, member_ptr) };
     let plan = resources.cells.add(plan);
