@@ -72,7 +72,13 @@ struct Asked<'a> {
 fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
     // Marks move the lines below them, so those of a file are inserted together.
     let mut asked: BTreeMap<PathBuf, Asked<'_>> = BTreeMap::new();
-    for path in rust_files(&arguments.all, true)? {
+    let (files, left_out) = rust_files(&arguments.all, true)?;
+    for (why, packages) in left_out {
+        let first = packages.first().expect("one").display();
+        let others = if packages.len() > 1 { format!(" and {} more", packages.len() - 1) } else { String::new() };
+        output::say(&format!("left out {first}{others}: {why}"));
+    }
+    for path in files {
         asked.entry(path).or_default().all = true;
     }
     for location in &arguments.locations {
@@ -118,7 +124,7 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn remove(arguments: &Unmark) -> Result<ExitCode, String> {
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
-    for path in rust_files(&arguments.places, false)? {
+    for path in rust_files(&arguments.places, false)?.0 {
         let source = match read(&path) {
             Ok(source) => source,
             Err(why) => {
@@ -213,13 +219,22 @@ fn without_marks(source: &str) -> Result<(String, u64), String> {
     Ok((rest + &source[from..], count))
 }
 
+/// Packages whose functions are not marked, by the reason.
+type LeftOut = BTreeMap<&'static str, BTreeSet<PathBuf>>;
+
 /// These files, and the Rust files in these directories, without hidden ones and what cargo built. Of those to be
-/// marked, build scripts, packages of procedural macros and vendored ones are left out.
-fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>, String> {
-    let mut files = BTreeSet::new();
+/// marked, build scripts and packages that cannot record are left out; the second value has these packages, by reason.
+fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<(BTreeSet<PathBuf>, LeftOut), String> {
+    let (mut files, mut left_out) = (BTreeSet::new(), LeftOut::new());
+    let mut is_left_out = |package: Option<PathBuf>| {
+        let why = package.as_deref().filter(|_| is_to_mark).and_then(why_left_out);
+        if let Some((why, package)) = why.zip(package) {
+            left_out.entry(why).or_default().insert(package);
+        }
+        why.is_some()
+    };
     // A package's folder is not always below the given places.
-    let is_left_out = |place: &PathBuf| is_to_mark && package(place).is_some_and(|package| cannot_record(&package));
-    let mut left: Vec<PathBuf> = places.iter().filter(|place| !is_left_out(place)).cloned().collect();
+    let mut left: Vec<PathBuf> = places.iter().filter(|place| !is_left_out(package(place))).cloned().collect();
     while let Some(place) = left.pop() {
         if !place.is_dir() {
             // A link stays one, and what it refers to is written.
@@ -228,7 +243,7 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
         }
         let reading = |why: io::Error| format!("reading {}: {why}", place.display());
         let is_built = place.join("CACHEDIR.TAG").exists();
-        if is_built || is_to_mark && cannot_record(&place) {
+        if is_built || is_left_out(Some(place.clone())) {
             continue;
         }
         for entry in fs::read_dir(&place).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(reading)? {
@@ -242,7 +257,7 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
             }
         }
     }
-    Ok(files)
+    Ok((files, left_out))
 }
 
 /// The folder of the file's or folder's package.
@@ -251,11 +266,14 @@ fn package(place: &Path) -> Option<PathBuf> {
     place.ancestors().find(|folder| folder.join("Cargo.toml").is_file()).map(Path::to_path_buf)
 }
 
-/// Whether it is a package that cargo checks byte by byte, or that only the compiler executes.
-fn cannot_record(package: &Path) -> bool {
+/// Why the functions of a package are not marked, if they are not.
+fn why_left_out(package: &Path) -> Option<&'static str> {
+    if package.join(".cargo-checksum.json").exists() {
+        return Some("cargo checks each byte of a vendored package");
+    }
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
     let is_of_macros = manifest.lines().any(|line| line.replace(BLANKS, "").starts_with("proc-macro=true"));
-    is_of_macros || package.join(".cargo-checksum.json").exists()
+    is_of_macros.then_some("only the compiler executes a package of procedural macros")
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, String> {

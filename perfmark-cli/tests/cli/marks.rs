@@ -77,8 +77,19 @@ fn all_functions_of_a_folder_are_marked() {
     let source = source.to_str().expect("UTF-8");
     fs::write(folder.0.join(".cargo-checksum.json"), "").expect("written");
     for place in [source, &format!("{source}/main.rs")] {
-        assert_eq!(stdout(&["mark", "--all", place], 0), "0 new marks in 0 files\n");
+        let left_out = answer(&["mark", "--all", place], 0);
+        assert_eq!(text(&left_out.stdout), "0 new marks in 0 files\n");
+        assert_contains(text(&left_out.stderr), &[&format!("left out {all}: cargo checks each byte of a vendored")]);
     }
+    let macros = folder.0.join("src/macros");
+    for package in ["b", "a"].map(|name| macros.join(name)) {
+        fs::create_dir_all(&package).expect("made");
+        fs::write(package.join("Cargo.toml"), "[lib]\nproc-macro = true\n").expect("written");
+    }
+    fs::write(macros.join("Cargo.toml"), "[workspace]\n").expect("written");
+    let macros = macros.to_str().expect("UTF-8");
+    let why = format!("left out {macros}/a and 1 more: only the compiler executes a package of procedural macros");
+    assert_contains(&stderr(&["mark", "--all", macros], 0), &[&why]);
     fs::write(folder.0.join("src/deep/Cargo.toml"), "[package]\nname = \"inner\"\n").expect("written");
     assert_eq!(stdout(&["mark", "--all", source], 0), "2 new marks in 1 file\n");
 }
