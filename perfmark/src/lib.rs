@@ -75,8 +75,8 @@
 //!   `perfmark report` shows it on a machine without the sources (`Report::embed_sources`). The default is `read`: only
 //!   formats for people have the text, of sources that are on the machine that writes the report.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
-//!   it is allowed, `syscall` uses read(2). `perfmark run --emulate` sets `emulated`: the emulator counts instructions.
-//!   The default is `auto`.
+//!   it is allowed, `syscall` uses read(2). `perfmark run --emulate` sets `emulated`: the emulator counts instructions,
+//!   and no time is recorded. The default is `auto`.
 //!
 //! A library that contains its own copy of perfmark, or another version of perfmark in the same program, records
 //! separately and writes its own report. The file of the second copy in the process has `.copy-2` appended to its name.

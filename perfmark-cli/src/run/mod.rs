@@ -76,10 +76,11 @@ PERFMARK_OUTPUT and PERFMARK_FORMAT have no effect on the program: perfmark repl
 choose the file and the format, use --output and --format.
 
 With --emulate, the program runs in QEMU's user-mode emulator (7.2 or later with plugins, such as Debian 12's package \
-qemu-user), which counts the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which \
-compiles QEMU's plugin. Chapter `gate` of the guide says what it counts, and how much longer the program takes. Ctrl-C \
-ends the program without a report, unless the program handles it: set PERFMARK_DUMP_INTERVAL=1. 125 if the emulator \
-is missing or does not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
+qemu-user), which counts the instructions of each call exactly. Times are not recorded, because those of an emulator \
+say nothing about the processor. It requires no PMU and no permission, but `cc`, which compiles QEMU's plugin. Chapter \
+`gate` of the guide says what it counts, and how much longer the program takes. Ctrl-C ends the program without a \
+report, unless the program handles it: set PERFMARK_DUMP_INTERVAL=1. 125 if the emulator is missing or does not load \
+the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
 
 With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is empty, and \
 their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \

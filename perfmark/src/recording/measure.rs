@@ -121,7 +121,7 @@ impl<R> Display for Measured<R> {
 ///
 /// If the work calls marks, the counts include the probe overhead of these marks, and what perfmark sets up at the
 /// thread's first call of each: call them once before. In the emulator, that setup is left out, but for some thousand
-/// instructions.
+/// instructions. `time` is then that of the emulator, which says nothing about the processor.
 ///
 /// # Errors
 ///

@@ -168,7 +168,8 @@ pub enum Read {
     Syscall,
     /// From the processor's tick counter (`time`).
     Ticks,
-    /// As an emulator counted it, under `perfmark run --emulate`. Its time is that of the emulator.
+    /// As an emulator counted it, under `perfmark run --emulate`. A time is that of the emulator; it is recorded only
+    /// if no counter may be opened ([`disable_counters`](crate::disable_counters)).
     Emulated,
     /// Not at all; [`Event::reason`] says why.
     #[default]

@@ -24,7 +24,7 @@ impl Frozen {
     pub(super) fn make_room(&mut self, min: u64, max: u64) {
         let number = |value| bucket::number(bucket::row(value), bucket::column(value, bucket::row(value)));
         let (first, end) = match settings().read {
-            // In the emulator, the memory that a program gets must not depend on the time that its calls took.
+            // In the emulator, the memory that a program gets must not depend on which of its threads ends first.
             ReadMode::Emulated => (0, bucket::COUNT),
             _ => (number(min), number(max) + 1),
         };
