@@ -128,17 +128,22 @@ impl Legend<'_> {
         Some(format!("this machine was busy: {why}{remedy}"))
     }
 
-    /// The marks with values that cannot be true, and what to do.
+    /// The marks with values that cannot be true, those with the largest self first, and what to do.
     pub(super) fn impossible(&self) -> Option<String> {
-        let is_so =
-            |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && self.shares.is_impossible(values));
-        let what = format!(
-            "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, have a standard error \
-             of more than half, or are shares of a sum with such values. Few calls were measured, and their costs \
-             differ; calls were scaled; or too much probe overhead was subtracted from short calls. Measure all calls, \
-             of fewer marks and events (PERFMARK_FILTER)"
-        );
-        self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
+        let of = |mark: &Mark| {
+            let values = mark.values.iter().filter(|values| has_cost(values) && self.shares.is_impossible(values));
+            values.map(|values| self.shares.size(values)).max_by(f64::total_cmp)
+        };
+        let mut marks: Vec<(f64, &str)> = self.marks().filter_map(|(mark, label)| Some((of(mark)?, label))).collect();
+        sort_by(&mut marks, |one, other| other.0.total_cmp(&one.0));
+        let what = format!("{IMPOSSIBLE}: do not use these values");
+        let names = self.names(&what, marks.into_iter().map(|(_, label)| label))?;
+        Some(format!(
+            "{names}. They are below zero, longer than the run, have a standard error of more than half, or are shares \
+             of a sum with such values. Few calls were measured, and their costs differ; calls were scaled; or too \
+             much probe overhead was subtracted from short calls. Measure all calls, of fewer marks and events \
+             (PERFMARK_FILTER)"
+        ))
     }
 
     /// What measuring took, if that is a large part of the program's time, and what to do.
@@ -654,6 +659,20 @@ mod tests {
         let preempted = |ns| head(&[("off_cpu", 900_000_000), ("preempted", ns)], 300);
         assert_eq!(preempted(300_000_000).as_deref(), Some(waited));
         assert_eq!(preempted(50_000_000), None, "it waited for something else");
+    }
+
+    #[test]
+    fn marks_with_impossible_values_are_named_by_the_size_of_their_self() {
+        let marks = [("small", -20), ("fine", 100), ("below", -90), ("large", 70)].map(|(name, own)| {
+            let values = Values { self_sum: Some(own), ..sample::values("time", 1, own.unsigned_abs()) };
+            Mark { values: vec![values], ..mark(name, 1) }
+        });
+        let text = |marks: &[Mark]| {
+            let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], marks);
+            lines(&snapshot, 200, |legend| legend.impossible().into_iter())
+        };
+        assert!(text(&marks).starts_with("?: do not use these values: fine, below, large, small. They are below zero"));
+        assert_eq!(text(&marks[1..2]), "");
     }
 
     #[test]
