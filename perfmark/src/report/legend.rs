@@ -161,35 +161,62 @@ impl Legend<'_> {
         sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
         // The fewest that took half of it.
         let mut sum = 0_u64;
-        let half = marks.iter().take(MOST_NAMES).take_while(|(mark, _)| {
+        let half = marks.iter().copied().take(MOST_NAMES).take_while(|(mark, _)| {
             let is_more = sum < overhead / 2;
             sum = sum.saturating_add(of(mark));
             is_more
         });
-        let half: Vec<&(&Mark, &str)> = half.collect();
+        let half: Vec<(&Mark, &str)> = half.collect();
         if half.is_empty() {
             return None;
         }
-        let names: Vec<String> = half.iter().map(|(_, label)| self.code(label)).collect();
+        let names = half.iter().map(|(_, label)| self.code(label)).collect::<Vec<_>>().join(", ");
+        let others = marks.iter().filter(|(mark, _)| of(mark) > 0).count() - half.len();
+        let of_half = half.iter().map(|(mark, _)| of(mark)).fold(0, u64::saturating_add);
+        let who = match others {
+            0 => format!("for calls of {names}"),
+            others => {
+                let part = real_percent(of_half as f64 / overhead as f64);
+                let others = counted(others as u64, "other mark");
+                format!("{part} of it for calls of {names}, and the rest for {others}")
+            }
+        };
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
-        let names = names.join(", ");
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
         let has_budget = snapshot.marks.iter().any(|mark| mark.budget.is_some());
         let more = format!("`every = {}` on these marks", every.saturating_mul(64));
-        let off = |why| format!("Turn these marks off by PERFMARK_FILTER='NAME=off': {why}");
-        let remedy = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
-            off("an emulator counts all calls")
+        let fewer = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
+            "An emulator counts all calls".to_owned()
         } else if half.iter().any(|(mark, _)| mark.polls > 0) {
-            off("all calls of async functions are measured")
+            "All calls of async functions are measured".to_owned()
         } else if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
-            off("few measured calls would not represent the others")
+            "Few measured calls would not represent the others".to_owned()
         } else if has_budget || every > 1 {
             format!("{more} limits this")
         } else {
             format!("PERFMARK_BUDGET=2% limits this, and so does {more}")
         };
-        Some(format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}. {remedy}"))
+        let off = self.turn_off(&half);
+        Some(format!("measuring took about {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
+    }
+
+    /// A filter to copy that turns these marks off. Lines may break between its directives only.
+    fn turn_off(&self, marks: &[(&Mark, &str)]) -> String {
+        let directive = |(mark, label): &(&Mark, &str)| {
+            let mut filter = Filter::default().off(label);
+            // The name of one of several marks with the same path has its location, which no pattern matches.
+            if filter.has_mark(mark) {
+                filter = Filter::default().off(&format!("::{}", mark.target()));
+            }
+            filter.to_string().replace(' ', r"\u{20}").replace('\'', r"\u{27}")
+        };
+        let filter = marks.iter().map(directive).collect::<Vec<_>>().join(", ");
+        if self.snapshot.marks.iter().all(|mark| mark.on) {
+            format!("PERFMARK_FILTER='{filter}'")
+        } else {
+            format!("`{filter}`, added to PERFMARK_FILTER,")
+        }
     }
 
     /// The marks whose calls were measured in part to stay within a budget.
@@ -692,21 +719,17 @@ mod tests {
             lines(&snapshot, 200, |legend| legend.cost().into_iter())
         };
         let sentence = |overhead| sentence_of(overhead, 0, vec![(10, 10, 100_000)]);
-        let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
-                        PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks\n";
-        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
-        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`. PERFMARK_BUDGET"));
+        let expected = "measuring took about 460 ms of the 520 ms CPU time, 89 % of it for calls of `discard`, \
+                        `peek`, and the rest for 1 other mark. PERFMARK_BUDGET=2% limits this, and so does \
+                        `every = 64` on these marks; PERFMARK_FILTER='discard=off, peek=off' turns them off\n";
+        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]).replace("\n  ", " "), expected);
+        assert!(sentence([460_000_000, 0, 0, 0]).contains(" CPU time, for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
         let with_tail = sentence_of([460_000_000, 0, 0, 0], 0, vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
-        assert!(
-            with_tail.ends_with(
-                "`peek`. Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not \
-                                     represent the others\n"
-            ),
-            "{with_tail}"
-        );
+        assert!(with_tail.contains("`peek`. Few measured calls would not represent the others; "), "{with_tail}");
         let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, vec![(10, 10, 100_000)]);
-        assert!(of_futures.ends_with("PERFMARK_FILTER='NAME=off': all calls of async functions are measured\n"));
+        let off = "All calls of async functions are measured; PERFMARK_FILTER='peek=off' turns them off\n";
+        assert!(of_futures.ends_with(off), "{of_futures}");
     }
 
     #[test]
@@ -719,9 +742,29 @@ mod tests {
             let text = lines(&snapshot, 200, |legend| legend.cost().into_iter());
             text.split_once("`busy`. ").expect("advice").1.to_owned()
         };
-        assert_eq!(advice(16, Read::User), "`every = 1024` on these marks limits this\n", "no budget is theirs");
-        let off = "Turn these marks off by PERFMARK_FILTER='NAME=off': an emulator counts all calls\n";
-        assert_eq!(advice(16, Read::Emulated), off);
+        let off = "PERFMARK_FILTER='busy=off' turns them off\n";
+        let larger = format!("`every = 1024` on these marks limits this; {off}");
+        assert_eq!(advice(16, Read::User), larger, "no budget is theirs");
+        assert_eq!(advice(16, Read::Emulated), format!("An emulator counts all calls; {off}"));
+    }
+
+    #[test]
+    fn the_filter_of_advice_can_be_copied() {
+        let named = [("f", "app::f"), ("f", "app::f"), ("it's a, b = c", "app::g"), ("h", "app::S<u8, &'a i8>::h")];
+        let kept = [("kept", "app::kept"), ("h", "app::S<i8>::h")];
+        let marks = named.iter().chain(&kept).map(|(name, path)| Mark { path: (*path).to_owned(), ..mark(name, 1) });
+        let mut all = snapshot(&[], &marks.collect::<Vec<_>>());
+        let advice = |all: &Snapshot| {
+            lines(all, 60, |legend| [legend.turn_off(&legend.marks().take(named.len()).collect::<Vec<_>>())])
+        };
+        let text = advice(&all);
+        let filter = text.strip_prefix("PERFMARK_FILTER='").and_then(|text| text.strip_suffix("'\n")).expect("quoted");
+        assert!(filter.contains(",\n  ") && !filter.contains('\''), "{text}");
+        let filter: Filter = filter.parse().expect("a filter");
+        let on: Vec<&str> = all.marks.iter().filter(|mark| filter.has_mark(mark)).map(|mark| &*mark.path).collect();
+        assert_eq!(on, kept.map(|(_, path)| path));
+        all.marks[4].on = false;
+        assert!(advice(&all).contains("`, added"), "to the filter that turns a mark off");
     }
 
     #[test]
