@@ -130,20 +130,40 @@ impl Legend<'_> {
 
     /// The marks with values that cannot be true, those with the largest self first, and what to do.
     pub(super) fn impossible(&self) -> Option<String> {
-        let of = |mark: &Mark| {
-            let values = mark.values.iter().filter(|values| has_cost(values) && self.shares.is_impossible(values));
-            values.map(|values| self.shares.size(values)).max_by(f64::total_cmp)
-        };
+        let of = |mark| self.impossible_of(mark).map(|values| self.shares.size(values)).max_by(f64::total_cmp);
         let mut marks: Vec<(f64, &str)> = self.marks().filter_map(|(mark, label)| Some((of(mark)?, label))).collect();
         sort_by(&mut marks, |one, other| other.0.total_cmp(&one.0));
         let what = format!("{IMPOSSIBLE}: do not use these values");
         let names = self.names(&what, marks.into_iter().map(|(_, label)| label))?;
+        if !self.has_impossible_estimates() {
+            return Some(format!(
+                "{names}. They are below zero, or shares of a sum with such values: too much probe overhead was \
+                 subtracted from short calls. Run the program again on an idle machine, or with fewer marks"
+            ));
+        }
+        let mut marks: Vec<(&Mark, &str)> = self.marks().collect();
+        sort_by_key(&mut marks, |&(mark, _)| Reverse(mark.calls));
+        marks.truncate(MOST_NAMES);
+        let filter = match self.cost() {
+            None => format!(": {} turns off those with the most calls", self.turn_off(&marks)),
+            // It has a filter.
+            Some(_) => String::new(),
+        };
         Some(format!(
             "{names}. They are below zero, longer than the run, have a standard error of more than half, or are shares \
              of a sum with such values. Few calls were measured, and their costs differ; calls were scaled; or too \
-             much probe overhead was subtracted from short calls. Measure all calls, of fewer marks and events \
-             (PERFMARK_FILTER)"
+             much probe overhead was subtracted from short calls. Measure all calls, of fewer marks and events{filter}"
         ))
+    }
+
+    /// The mark's values that cannot be true.
+    fn impossible_of<'m>(&self, mark: &'m Mark) -> impl Iterator<Item = &'m Values> {
+        mark.values.iter().filter(|values| has_cost(values) && self.shares.is_impossible(values))
+    }
+
+    fn has_impossible_estimates(&self) -> bool {
+        let mut values = self.snapshot.marks.iter().flat_map(|mark| self.impossible_of(mark));
+        values.any(|values| self.shares.is_self_estimate(values))
     }
 
     /// What measuring took, if that is a large part of the program's time, and what to do.
@@ -181,6 +201,13 @@ impl Legend<'_> {
                 format!("{part} of it for calls of {names}, and the rest for {others}")
             }
         };
+        let lead = match snapshot.cpu_ns {
+            Some(cpu) if cpu <= overhead => {
+                "the calibrated probe overhead is too high for this run, because the machine was busy or its clock \
+                 rate changed:"
+            }
+            _ => "measuring took about",
+        };
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
@@ -190,13 +217,15 @@ impl Legend<'_> {
             "An emulator counts all calls".to_owned()
         } else if half.iter().any(|(mark, _)| mark.polls > 0) {
             "All calls of async functions are measured".to_owned()
+        } else if self.has_impossible_estimates() {
+            "Fewer measured calls would be less exact".to_owned()
         } else if has_budget || every > 1 {
             format!("{more} limits this")
         } else {
             format!("PERFMARK_BUDGET=2% limits this, and so does {more}")
         };
         let off = self.turn_off(&half);
-        Some(format!("measuring took about {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
+        Some(format!("{lead} {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
     }
 
     /// A filter to copy that turns these marks off. Lines may break between its directives only.
@@ -679,17 +708,37 @@ mod tests {
     }
 
     #[test]
-    fn marks_with_impossible_values_are_named_by_the_size_of_their_self() {
-        let marks = [("small", -20), ("fine", 100), ("below", -90), ("large", 70)].map(|(name, own)| {
-            let values = Values { self_sum: Some(own), ..sample::values("time", 1, own.unsigned_abs()) };
-            Mark { values: vec![values], ..mark(name, 1) }
-        });
-        let text = |marks: &[Mark]| {
-            let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], marks);
-            lines(&snapshot, 200, |legend| legend.impossible().into_iter())
+    fn marks_with_impossible_values_are_named_by_the_size_of_their_self_with_advice_that_has_an_effect() {
+        let text = |extrapolated, overhead_ns| {
+            let marks = [("small", -20, 9), ("fine", 100, 1), ("below", -90, 8), ("large", 70, 7)];
+            let marks = marks.map(|(name, own, calls)| {
+                let values = sample::values("time", calls, 50);
+                let values = Values { self_sum: Some(own), total: own, extrapolated, ..values };
+                Mark { values: vec![values], overhead_ns: Some(overhead_ns), ..mark(name, calls) }
+            });
+            let mut snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(1_000), Some(4 * overhead_ns));
+            lines(&snapshot, usize::MAX, |legend| [legend.impossible(), legend.cost()].into_iter().flatten())
         };
-        assert!(text(&marks).starts_with("?: do not use these values: fine, below, large, small. They are below zero"));
-        assert_eq!(text(&marks[1..2]), "");
+        let exact = text(false, 1);
+        assert!(exact.starts_with("?: do not use these values: fine, below, large, small. They are below"), "{exact}");
+        assert!(
+            exact.ends_with(". Run the program again on an idle machine, or with fewer marks\n"),
+            "all calls are measured: {exact}"
+        );
+        let filter = "PERFMARK_FILTER='small=off, below=off, large=off'";
+        let few =
+            format!(". Measure all calls, of fewer marks and events: {filter} turns off those with the most calls\n");
+        assert!(text(true, 1).ends_with(&few), "{}", text(true, 1));
+        let costly = text(true, 100);
+        assert!(
+            costly.contains("fewer marks and events\n") && costly.contains(". Fewer measured calls would"),
+            "{costly}"
+        );
+        assert!(!costly.contains("too high for this run"), "{costly}");
+        let too_high = "\nthe calibrated probe overhead is too high for this run, because the machine was busy or its \
+                        clock rate changed: 1.00 µs of the 1.00 µs CPU time, ";
+        assert!(text(false, 250).contains(too_high), "{}", text(false, 250));
     }
 
     #[test]
