@@ -93,6 +93,13 @@ impl Compared {
         matches!(self.verdict(), Some(Verdict::More | Verdict::Less))
     }
 
+    /// Whether the value of that side is no larger than the variation of the probe overhead.
+    pub(crate) fn is_noise(&self, side: usize) -> bool {
+        let noise = self.runs[side].iter().map(|one| one.noise).fold(0.0, f64::max);
+        let value = self.judgement.map(|judgement| [judgement.base, judgement.head][side]);
+        noise > 0.0 && value.is_some_and(|value| value.abs() <= noise)
+    }
+
     /// Whether the change is in the marked calls inside, as far as that is known.
     pub(crate) fn is_of_callees(&self) -> bool {
         let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };

@@ -93,6 +93,12 @@ impl<'a> Shares<'a> {
         is_impossible || is_wrong_estimate || is_below(own) || is_below(total)
     }
 
+    /// Self, or total if self is unknown, without its sign, as a part of everything measured of the event.
+    pub(super) fn size(&self, values: &Values) -> f64 {
+        let own = whole_self(values).unwrap_or_else(|| whole_total(values)).unsigned_abs();
+        own as f64 / self.denominator(&values.event).sum.max(1) as f64
+    }
+
     /// The unit of the event's values.
     pub(super) fn unit(&self, event: &str) -> Unit {
         self.events.get(event).map_or(Unit::Count, |known| known.unit)

@@ -384,14 +384,10 @@ impl Values {
     /// call was measured.
     #[must_use]
     pub fn relative_error(&self) -> Option<f64> {
-        (self.weight > self.measured).then(|| self.relative_error_if(self.measured)).flatten()
-    }
-
-    /// As [`relative_error`](Self::relative_error), if only so many of these calls had been measured. `None` if nothing
-    /// has a cost.
-    #[inline(never)]
-    pub(crate) fn relative_error_if(&self, measured: u64) -> Option<f64> {
-        let each = self.weight as f64 / measured as f64;
+        if self.weight <= self.measured {
+            return None;
+        }
+        let each = self.weight as f64 / self.measured as f64;
         let costs =
             || self.buckets.iter().map(|&(low, high, calls)| (low as f64 / 2.0 + high as f64 / 2.0, calls as f64));
         let sum: f64 = costs().map(|(cost, calls)| cost * calls).sum();
