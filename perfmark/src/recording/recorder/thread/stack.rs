@@ -533,6 +533,11 @@ impl Stack {
         NonNull::new(self.top.get().cast_mut()).map(FrameRef)
     }
 
+    /// The sentinel. `None` if the stack is not set up.
+    pub(crate) fn sentinel(&self) -> Option<FrameRef> {
+        NonNull::new(self.bottom.get().cast_mut()).map(FrameRef)
+    }
+
     /// The frame of the call with this token, if it is the last that began with a frame. Then that frame is the
     /// innermost: a frame that is removed before its call ends belongs to a call that ends without its token.
     ///

@@ -59,7 +59,7 @@ impl Readings {
 pub(crate) struct Moment([[u64; 2]; EVENT_SLOTS]);
 
 impl Moment {
-    /// The values now. `None` if no call is open.
+    /// The values now. `None` if no call is open, and nothing is learned from bursts.
     pub(crate) fn new(recorder: &Recorder) -> Option<Self> {
         Self::at_end(recorder, None)
     }
@@ -67,7 +67,7 @@ impl Moment {
     /// The same at the end of a call, whose frame holds what was counted.
     pub(crate) fn at_end(recorder: &Recorder, ended: Option<FrameRef>) -> Option<Self> {
         let slots = recorder.slots()?;
-        recorder.stack.innermost()?;
+        recorder.stack.innermost().map(drop).or_else(|| recorder.thinning().map(drop))?;
         let (mut begun, mut is_changed) = ([[0; 2]; EVENT_SLOTS], false);
         for (begun, slot) in begun.iter_mut().zip(slots.iter()) {
             if let Some(counter) = user_counter(slot) {
@@ -98,7 +98,8 @@ const DEPTH: usize = 64;
 
 /// Leaves perfmark's own work since `before` out of the open calls: the innermost one counts from a later value on, and
 /// for those around it, the work is overhead of the innermost. Without that account, they count from later values on,
-/// too. Where a burst begins or ends, the rest of the work for that is left out, too.
+/// too. Where a burst begins or ends, the rest of the work for that is left out, too. If no call is open, only the
+/// overhead of the thread's calls includes it.
 pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burst_edge: bool) {
     let (Some(Moment(begun)), Some(slots)) = (before, recorder.slots()) else { return };
     let mut work = [0; EVENT_SLOTS];
@@ -110,8 +111,8 @@ pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burs
             *work = if lock_of_switches(slot) == lock { ticks } else { 0 };
         }
     }
-    let Some(innermost) = recorder.stack.innermost() else { return };
-    if is_burst_edge {
+    let innermost = recorder.stack.innermost();
+    if let Some(innermost) = innermost.filter(|_| is_burst_edge) {
         let set = innermost.plan().set();
         for event in set.events() {
             work[event.slot_index] = work[event.slot_index].wrapping_add(set.overhead.at_burst_edge[event.n].get());
@@ -124,10 +125,9 @@ pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burs
             raw.set(raw.get().wrapping_add(work[event.slot_index]));
         }
     }
-    if tracks_overhead {
-        for (overhead, work) in innermost.below().inner_overhead.iter().zip(work) {
-            overhead.set(overhead.get().wrapping_add(work));
-        }
+    let Some(around) = innermost.map(FrameRef::below).or(recorder.stack.sentinel()) else { return };
+    for (overhead, work) in around.inner_overhead.iter().zip(work).take_while(|_| tracks_overhead) {
+        overhead.set(overhead.get().wrapping_add(work));
     }
 }
 
