@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let emulator = match arguments.emulate.then(|| Emulator::of(program)).transpose() {
         Ok(emulator) => emulator,
         Err((why, status)) => {
-            say(&why);
+            say(&format!("--emulate: {why}"));
             directory.end();
             return Ok(status.into());
         }

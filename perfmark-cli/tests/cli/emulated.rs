@@ -716,7 +716,7 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     let emulator = format!("qemu-{}", env::consts::ARCH);
     let path = env::var("PATH").expect("set");
     let install = "on Debian 12, `apt install qemu-user`; packages of other distributions may have no plugins";
-    refused("", &this_program(), 125, &[&format!("{emulator}: not found in PATH; "), install]);
+    refused("", &this_program(), 125, &[&format!("--emulate: {emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
     refused(&path, "no-such-program", 127, &["no-such-program: not found in PATH"]);
     fs::write(folder.0.join(&emulator), "not executable").expect("written");
