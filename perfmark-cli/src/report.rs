@@ -64,7 +64,19 @@ impl Form {
             None => name.parse().map(Self::Report),
         }
     }
+
+    fn name(self) -> &'static str {
+        Self::names().find(|name| Self::from_name(name) == Ok(self)).expect("each has one")
+    }
 }
+
+/// The formats for people.
+const PEOPLE: &[&str] = &["table", "markdown"];
+/// The formats for several reports. In a row, they are not a valid file of another format, or, like stacks, cannot be
+/// distinguished.
+const EACH: &[&str] = &["table", "markdown", "json", "html"];
+/// The formats that have samples, besides those of samples alone.
+const SAMPLED: &[&str] = &["table", "markdown", "json", "html"];
 
 /// The format and destination of reports.
 #[derive(Args, Debug)]
@@ -79,24 +91,25 @@ pub(crate) struct Options {
     /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Filter>,
-    /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`
+    /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`; for table
     #[arg(long, value_name = "N")]
     width: Option<usize>,
-    /// The most marks in a table; by default 20
+    /// The most marks with a row; by default `PERFMARK_TOP`, or 20; for table and markdown
     #[arg(long, value_name = "N|all", value_parser = number)]
     top: Option<usize>,
-    /// The most sampled lines of each mark in a table; by default 3
+    /// The most sampled lines of each mark; by default `PERFMARK_LINES`, or 3; for table and markdown
     #[arg(long, value_name = "N|all", value_parser = number)]
     lines: Option<usize>,
-    /// The column that orders the marks, the largest first; by default `self`
+    /// The column that orders the marks, the largest first; by default `self`; for table, markdown and csv
     #[arg(long, value_name = "COLUMN", value_parser = PossibleValuesParser::new(Sort::names()))]
     sort: Option<String>,
-    /// Add the details of these marks, or of all: each event, and what the values leave out; for table and markdown
+    /// Add the details of these marks, or of all: each event, and what the values leave out; by default those of
+    /// `PERFMARK_DETAILS`; for table and markdown
     #[arg(long, value_name = "MARKS", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     details: Option<Filter>,
     /// Name the lines of samples, from the programs that were sampled or their separate debug information: in the usual
     /// places, and in this file or directory. A file is used if its build id is the sampled one, or its name if there
-    /// was none
+    /// was none. For table, markdown, json, html and the formats of samples
     #[arg(
         long,
         value_name = "FILE|DIRECTORY",
@@ -110,7 +123,8 @@ pub(crate) struct Options {
     /// the first one in folded-samples
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
-    /// Add the source text around hot lines to json, where the sources are on this machine
+    /// Add the source text around hot lines to json, where the sources are on this machine; table, markdown and html
+    /// read the sources themselves
     #[arg(long)]
     embed_sources: bool,
     /// Show each report by itself instead of merging them; for table, markdown and json. A page (html) shows all of
@@ -126,19 +140,23 @@ pub(crate) struct Options {
 impl Options {
     /// Checks what can be checked before there are reports.
     pub(crate) fn check(&self) -> Result<(), String> {
-        // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
-        if self.each && !(self.is_for_people() || matches!(self.format, Form::Report(Format::Json | Format::Html))) {
-            let why = "several reports of another format in one file cannot be read";
-            return Err(format!("--each supports the formats table, markdown, json and html; {why}"));
-        }
-        if self.event.is_some() && !matches!(self.format, Form::Samples(_)) {
-            let formats = SampleFormat::ALL.map(|(name, _)| name).join(", ");
-            return Err(format!("--event chooses samples, and supports the formats {formats}"));
-        }
-        if self.embed_sources && self.format != Form::Report(Format::Json) {
-            return Err(
-                "--embed-sources supports the format json; table, markdown and html read the sources themselves".into(),
-            );
+        let of_samples = SampleFormat::ALL.map(|(name, _)| name);
+        let formats_of: [(&str, bool, &[&str]); 9] = [
+            ("--width", self.width.is_some(), &["table"]),
+            ("--top", self.top.is_some(), PEOPLE),
+            ("--lines", self.lines.is_some(), PEOPLE),
+            ("--sort", self.sort.is_some(), &["table", "markdown", "csv"]),
+            ("--details", self.details.is_some(), PEOPLE),
+            ("--symbols", self.symbols.is_some(), &[SAMPLED, &of_samples].concat()),
+            ("--event", self.event.is_some(), &of_samples),
+            ("--embed-sources", self.embed_sources, &["json"]),
+            ("--each", self.each, EACH),
+        ];
+        for (option, is_given, formats) in formats_of {
+            if is_given && !self.is_one_of(formats) {
+                let (format, formats) = (self.format.name(), formats.join(", "));
+                return Err(format!("{option}: the format {format} does not support it; these do: {formats}"));
+            }
         }
         if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
             return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
@@ -184,8 +202,8 @@ impl Options {
         self.marks.as_ref()
     }
 
-    fn is_for_people(&self) -> bool {
-        matches!(self.format, Form::Report(Format::Table | Format::Markdown))
+    fn is_one_of(&self, formats: &[&str]) -> bool {
+        formats.contains(&self.format.name())
     }
 
     /// The snapshot, with the marks of `--marks` only.
@@ -276,7 +294,7 @@ impl<'a> Gathered<'a> {
         }
         let mut text = Vec::new();
         for (name, snapshot) in &shown {
-            if shown.len() > 1 && options.is_for_people() {
+            if shown.len() > 1 && options.is_one_of(PEOPLE) {
                 let before = if text.is_empty() { "" } else { "\n" };
                 _ = writeln!(&mut text, "{before}==> {} <==", sanitize(name));
             }

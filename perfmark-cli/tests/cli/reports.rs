@@ -17,6 +17,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("bencher_gets_what_a_call_of_each_mark_costs", bencher_gets_what_a_call_costs),
     ("several_reports_are_merged_exactly_or_printed_one_by_one", several_reports_are_merged_exactly),
     ("each_is_accepted_only_with_formats_that_can_hold_several_reports", each_is_accepted_only_with_some_formats),
+    ("options_are_refused_with_formats_that_ignore_them", options_are_refused_with_formats_that_ignore_them),
     ("a_table_has_colours_on_a_terminal_that_supports_them", a_table_has_colours_on_a_terminal),
     ("zero_columns_are_as_no_columns", zero_columns_are_as_no_columns),
     ("stdin_is_read_only_once", stdin_is_read_only_once),
@@ -98,12 +99,38 @@ fn each_is_accepted_only_with_some_formats() {
     let runs = page.split_once("id=\"runs\">").expect("the names").1.split_once("</script>").expect("their end").0;
     assert_eq!(runs.split_whitespace().collect::<String>(), names);
     for name in Format::names().filter(|name| !["table", "markdown", "json", "html"].contains(name)) {
-        let why = ["--each supports the formats table, markdown, json and html"];
+        let why = [&*format!("--each: the format {name} does not support it; these do: table, markdown, json, html")];
         assert_contains(&stderr(&["report", "--each", "--format", name, &first, &second], 2), &why);
         let never_made = folder.0.join("made");
         let made = never_made.to_str().expect("UTF-8");
         assert_contains(&stderr(&["run", "--each", "--format", name, "--", "touch", made], 2), &why);
         assert!(!never_made.exists(), "the program did not start");
+    }
+}
+
+fn options_are_refused_with_formats_that_ignore_them() {
+    let folder = Folder::new("cli-ignored");
+    let file = folder.report("a.json", &report(&[("parse", 1000)]));
+    let samples = "folded-samples, pprof, firefox";
+    for (option, formats) in [
+        ("--width=90", "table"),
+        ("--top=5", "table, markdown"),
+        ("--lines=5", "table, markdown"),
+        ("--sort=total", "table, markdown, csv"),
+        ("--details", "table, markdown"),
+        ("--symbols", &format!("table, markdown, json, html, {samples}")),
+        ("--event=time", samples),
+        ("--embed-sources", "json"),
+    ] {
+        let supports = |name: &str| formats.split(", ").any(|format| format == name);
+        for name in Format::names().chain(samples.split(", ")).chain(["bencher"]).filter(|name| !supports(name)) {
+            let name_of_option = option.split('=').next().expect("one");
+            let why = format!("{name_of_option}: the format {name} does not support it; these do: {formats}");
+            assert_eq!(stderr(&["report", &file, "--format", name, option], 2), format!("perfmark: {why}\n"));
+        }
+        for name in Format::names().filter(|name| supports(name)) {
+            stdout(&["report", &file, "--format", name, option], 0);
+        }
     }
 }
 
