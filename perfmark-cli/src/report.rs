@@ -279,9 +279,9 @@ impl<'a> Gathered<'a> {
         let mut shown: Vec<(String, Snapshot)> = shown.into_iter().map(|(name, all)| (name, all.finish())).collect();
         check_marks(options.marks.as_ref(), shown.iter().map(|(_, snapshot)| snapshot))?;
         if count > shown.len() {
+            let each = if options.is_one_of(EACH) { "; --each shows each" } else { "" };
             output::say(&format!(
-                "merged {}; program and process number are those of the first, the time is the longest; \
-                 --each shows each",
+                "merged {}; program and process number are those of the first, the time is the longest{each}",
                 counted(count as u64, "report")
             ));
         }

@@ -78,6 +78,8 @@ fn several_reports_are_merged_exactly() {
         &["merged 3 reports; program and process number are those of the first", "--each shows each"],
     );
     assert_eq!(stdout(&["report", "--format", "json", one, two, three], 0), sample::json(&merged));
+    let for_one = stderr(&["report", "--format", "csv", one, two, three], 0);
+    assert!(for_one.ends_with("the time is the longest\n"), "--each is refused for csv: {for_one}");
     let each = stdout(&["report", "--each", one, two], 0);
     assert_contains(&each, &[&format!("==> {one} <=="), &format!("==> {two} <==")]);
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
