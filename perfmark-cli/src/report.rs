@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
 use perfmark::symbols::Symbols;
 use perfmark::text::{counted, sanitize, share_of_samples};
-use perfmark::{Filter, Format, FormatError, HotFunction, Report, Snapshot, Sort};
+use perfmark::{Filter, FilterError, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
 use crate::bencher;
 use crate::output::{self, Destination};
@@ -90,7 +91,7 @@ pub(crate) struct Options {
     format: Form,
     /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
-    marks: Option<Filter>,
+    marks: Option<Marks>,
     /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`; for table
     #[arg(long, value_name = "N")]
     width: Option<usize>,
@@ -198,7 +199,7 @@ impl Options {
         self.format
     }
 
-    pub(crate) fn marks(&self) -> Option<&Filter> {
+    pub(crate) fn marks(&self) -> Option<&Marks> {
         self.marks.as_ref()
     }
 
@@ -209,7 +210,7 @@ impl Options {
     /// The snapshot, with the marks of `--marks` only.
     fn chosen(&self, snapshot: &Snapshot) -> Snapshot {
         let mut snapshot = snapshot.clone();
-        if let Some(filter) = &self.marks {
+        if let Some(Marks { filter, .. }) = &self.marks {
             snapshot.retain(|mark| filter.has_mark(mark));
         }
         snapshot
@@ -231,7 +232,7 @@ impl Options {
         if let Some(width) = self.width.or_else(|| to.columns()) {
             report = report.width(width);
         }
-        if let Some(filter) = &self.marks {
+        if let Some(Marks { filter, .. }) = &self.marks {
             report = report.marks(filter);
         }
         if let Some(top) = self.top {
@@ -277,7 +278,9 @@ impl<'a> Gathered<'a> {
     pub(crate) fn show(self, to: &Destination) -> Result<(), String> {
         let Self { options, shown, count } = self;
         let mut shown: Vec<(String, Snapshot)> = shown.into_iter().map(|(name, all)| (name, all.finish())).collect();
-        check_marks(options.marks.as_ref(), shown.iter().map(|(_, snapshot)| snapshot))?;
+        if let Some(marks) = &options.marks {
+            marks.check(shown.iter().map(|(_, snapshot)| snapshot))?;
+        }
         if count > shown.len() {
             let each = if options.is_one_of(EACH) { "; --each shows each" } else { "" };
             output::say(&format!(
@@ -358,22 +361,35 @@ impl Gathered<'_> {
     }
 }
 
-/// Checks that the filter turns on at least one of the marks.
-pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
-    filter: Option<&Filter>,
-    snapshots: I,
-) -> Result<(), String> {
-    let Some(filter) = filter else { return Ok(()) };
-    let mut example = None;
-    for snapshot in snapshots {
-        if snapshot.marks.iter().any(|mark| filter.has_mark(mark)) {
-            return Ok(());
-        }
-        example = example.or_else(|| filter.nearest(snapshot).or_else(|| snapshot.names().into_iter().next()));
+/// The marks of `--marks`.
+#[derive(Clone, Debug)]
+pub(crate) struct Marks {
+    /// As the user wrote it.
+    text: String,
+    pub(crate) filter: Filter,
+}
+
+impl FromStr for Marks {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { text: text.into(), filter: text.parse()? })
     }
-    match example {
-        Some(name) => Err(format!("--marks {filter}: no mark matches; did you mean {name}?")),
-        None => Ok(()),
+}
+
+impl Marks {
+    /// Checks that the filter turns on at least one of the marks, if there are any.
+    pub(crate) fn check<'a, I: IntoIterator<Item = &'a Snapshot>>(&self, snapshots: I) -> Result<(), String> {
+        let (mut has_marks, mut near) = (false, None);
+        for snapshot in snapshots {
+            if snapshot.marks.iter().any(|mark| self.filter.has_mark(mark)) {
+                return Ok(());
+            }
+            has_marks |= !snapshot.marks.is_empty();
+            near = near.or_else(|| self.filter.nearest(snapshot));
+        }
+        let suggestion = near.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        if has_marks { Err(format!("--marks {}: no mark matches{suggestion}", self.text)) } else { Ok(()) }
     }
 }
 

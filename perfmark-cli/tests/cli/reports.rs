@@ -213,10 +213,11 @@ fn marks_are_selected_by_a_filter() {
     let file = folder.report("a.json", &report(&[("parse", 1000), ("print", 2000)]));
     let shown = stdout(&["report", &file, "--marks", "app::parse"], 0);
     assert!(shown.contains("parse") && !shown.contains("print"), "{shown}");
-    assert_contains(
-        &stderr(&["report", &file, "--marks", "app::prase"], 2),
-        &["--marks app::prase", "did you mean parse?"],
-    );
+    for (typed, suggestion) in [("app::prase", "; did you mean parse?"), ("zzz", "")] {
+        let why = format!("perfmark: --marks {typed}: no mark matches{suggestion}\n");
+        assert_eq!(stderr(&["report", &file, "--marks", typed], 2), why);
+        assert_eq!(stderr(&["diff", &file, &file, "--marks", typed], 2), why);
+    }
     let by_name = stdout(&["report", &file, "--marks", "parse", "--details"], 0);
     assert!(by_name.contains("\ndetails ") && !by_name.contains("print"), "{by_name}");
     let top = stdout(&["report", &file, "--top", "0", "--sort", "calls"], 0);
