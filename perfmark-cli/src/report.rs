@@ -1,6 +1,7 @@
 //! `perfmark report`: shows reports that were written as JSON.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use perfmark::text::{counted, sanitize, share_of_samples};
 use perfmark::{Filter, FilterError, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
 use crate::bencher;
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, variable};
 use crate::reports::{self, Merged};
 use crate::samples::{self, SampleFormat};
 
@@ -34,6 +35,12 @@ pub(crate) struct Arguments {
         "each", "format", "output", "marks", "width", "top", "lines", "sort", "details", "event"
     ])]
     suggest: bool,
+}
+
+/// The value of a variable of the environment, if it is set.
+fn setting<T, E: Display>(name: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Option<T>, String> {
+    let value = variable(name).map(|value| value.to_string_lossy().trim().to_owned()).filter(|value| !value.is_empty());
+    value.map(|value| parse(&value).map_err(|why| format!("{name}={value}: {why}"))).transpose()
 }
 
 fn number(number: &str) -> Result<usize, String> {
@@ -139,8 +146,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Checks what can be checked before there are reports.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Checks what can be checked before there are reports, and takes what is not given from the environment.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
         let of_samples = SampleFormat::ALL.map(|(name, _)| name);
         let formats_of: [(&str, bool, &[&str]); 9] = [
             ("--width", self.width.is_some(), &["table"]),
@@ -161,6 +168,12 @@ impl Options {
         }
         if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
             return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
+        }
+        if self.is_one_of(PEOPLE) {
+            self.top = self.top.or(setting("PERFMARK_TOP", number)?);
+            self.lines = self.lines.or(setting("PERFMARK_LINES", number)?);
+            let details = self.details.take().or(setting("PERFMARK_DETAILS", Filter::from_str)?);
+            self.details = details.filter(|marks| marks.to_string() != "off");
         }
         Ok(())
     }
@@ -393,7 +406,7 @@ impl Marks {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
     reports::check_stdin(&arguments.files)?;
     let to = arguments.options.destination(Destination::Stdout)?;

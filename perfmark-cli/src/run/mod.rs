@@ -114,8 +114,9 @@ fn filter(text: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
+    let arguments = &*arguments;
     // Before there is anything to remove.
     #[cfg(unix)]
     pass_on();

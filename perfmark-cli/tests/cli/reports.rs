@@ -9,7 +9,7 @@ use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
 use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
-use super::program::{terminal, text};
+use super::program::{ending, terminal, text};
 use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -18,6 +18,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("several_reports_are_merged_exactly_or_printed_one_by_one", several_reports_are_merged_exactly),
     ("each_is_accepted_only_with_formats_that_can_hold_several_reports", each_is_accepted_only_with_some_formats),
     ("options_are_refused_with_formats_that_ignore_them", options_are_refused_with_formats_that_ignore_them),
+    ("variables_for_tables_are_the_defaults_of_options", variables_are_the_defaults_of_options),
     ("a_table_has_colours_on_a_terminal_that_supports_them", a_table_has_colours_on_a_terminal),
     ("zero_columns_are_as_no_columns", zero_columns_are_as_no_columns),
     ("stdin_is_read_only_once", stdin_is_read_only_once),
@@ -134,6 +135,30 @@ fn options_are_refused_with_formats_that_ignore_them() {
             stdout(&["report", &file, "--format", name, option], 0);
         }
     }
+}
+
+fn variables_are_the_defaults_of_options() {
+    let folder = Folder::new("cli-variables");
+    let file = folder.report("a.json", &report(&[("parse", 1000), ("print", 2000)]));
+    let with = |variable: &str, value: &str, options: &[&str], status: i32| {
+        let output = perfmark(&[&["report", &file], options].concat()).env(variable, value).output().expect("started");
+        assert_eq!(output.status.code(), Some(status), "{}", ending(&output));
+        text(if status == 0 { &output.stdout } else { &output.stderr }).to_owned()
+    };
+    for (variable, value, option) in [
+        ("PERFMARK_TOP", " 0", "--top=0"),
+        ("PERFMARK_LINES", "all", "--lines=all"),
+        ("PERFMARK_DETAILS", "on", "--details"),
+        ("PERFMARK_DETAILS", "parse", "--details=parse"),
+    ] {
+        assert_eq!(with(variable, value, &[], 0), stdout(&["report", &file, option], 0), "{variable}={value}");
+        with(variable, "a=every:0", &["--format", "json"], 0);
+    }
+    assert_eq!(with("PERFMARK_TOP", "0", &["--top=20"], 0), stdout(&["report", &file], 0));
+    assert_eq!(with("PERFMARK_DETAILS", "off", &[], 0), stdout(&["report", &file], 0));
+    assert_eq!(with("PERFMARK_DETAILS", "on", &["--details=off"], 0), stdout(&["report", &file], 0));
+    let wrong = with("PERFMARK_TOP", "al", &[], 2);
+    assert_eq!(wrong, "perfmark: PERFMARK_TOP=al: expected a number or `all`\n");
 }
 
 /// What a command prints on a terminal that is its stdout and stderr.
