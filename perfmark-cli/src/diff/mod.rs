@@ -86,8 +86,8 @@ accepts each name.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
-runs on a side, the median of the runs, if no run of one side is among those of the other, ignoring the farthest \
-one in five of each side
+runs on a side, the median of the runs, if no run of one side is among those of the other, ignoring one run in \
+five of each side: those nearest to the other side
   - time, cycles: the median per call, with three runs or more on each side (five are better): by more than the \
 resolution of the histograms (1 in 32), and as the means of counts are; with fewer runs, changes are shown and not \
 judged; with --allow-few-runs, each median must be outside of the middle half of the other side's calls
