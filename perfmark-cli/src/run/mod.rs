@@ -283,8 +283,9 @@ fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     let why = match env::var("PERFMARK") {
         Ok(value) if value.trim() == "off" => "PERFMARK=off is set, so nothing is recorded",
         _ => {
-            "no marked function is linked into it with the feature `record`; or it ended by exec, _exit or abort, \
-             where PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
+            "no marked function is linked into it with the feature `record`; or it is setuid or has capabilities from \
+             its file, and ignores perfmark's variables; or it ended by exec, _exit or abort, where \
+             PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
         }
     };
     format!("{program} left no report: {why}")
