@@ -35,6 +35,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+    ("a_plugin_of_another_version_is_named_with_the_remedy", a_plugin_of_another_version_is_named),
     ("the_time_of_an_emulated_program_is_that_of_the_emulator", time_is_that_of_the_emulator),
     ("a_signal_that_ends_an_emulated_program_is_named_with_the_remedy", a_signal_that_ends_it_is_named),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
@@ -659,6 +660,17 @@ fn a_started_program_says_why() {
     assert_code(&output, 0);
     let why = "no plugin of perfmark counts in this process";
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
+}
+
+fn a_plugin_of_another_version_is_named() {
+    let (folder, compiler) = (Folder::new("cli-emulated-layout"), Folder::new("cli-emulated-layout-cc"));
+    let path = env::var("PATH").expect("set");
+    let change = "for source; do :; done\nsed -i 's/LAYOUT = 1/LAYOUT = 2/' \"$source\"";
+    executable(&compiler, "cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
+    let mut command = running(&folder, &["--emulate", "--filter", "*=instructions"], "calls");
+    let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
+    assert_code(&output, 0);
+    assert_contains(text(&output.stderr), &["install the perfmark-cli of the program's version"]);
 }
 
 fn time_is_that_of_the_emulator() {
