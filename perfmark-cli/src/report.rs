@@ -99,7 +99,7 @@ pub(crate) struct Options {
     /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Marks>,
-    /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`; for table
+    /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`
     #[arg(long, value_name = "N")]
     width: Option<usize>,
     /// The most marks with a row; by default `PERFMARK_TOP`, or 20; for table and markdown
