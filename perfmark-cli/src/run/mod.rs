@@ -115,8 +115,9 @@ fn filter(text: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
+    let arguments = &*arguments;
     // Before there is anything to remove.
     #[cfg(unix)]
     pass_on();
@@ -135,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let emulator = match arguments.emulate.then(|| Emulator::of(program)).transpose() {
         Ok(emulator) => emulator,
         Err((why, status)) => {
-            say(&why);
+            say(&format!("--emulate: {why}"));
             directory.end();
             return Ok(status.into());
         }
@@ -283,8 +284,9 @@ fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     let why = match env::var("PERFMARK") {
         Ok(value) if value.trim() == "off" => "PERFMARK=off is set, so nothing is recorded",
         _ => {
-            "no marked function is linked into it with the feature `record`; or it ended by exec, _exit or abort, \
-             where PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
+            "no marked function is linked into it with the feature `record`; or it is setuid or has capabilities from \
+             its file, and ignores perfmark's variables; or it ended by exec, _exit or abort, where \
+             PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
         }
     };
     format!("{program} left no report: {why}")

@@ -35,6 +35,7 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
+    ("a_plugin_of_another_version_is_named_with_the_remedy", a_plugin_of_another_version_is_named),
     ("the_time_of_an_emulator_is_not_recorded", time_is_not_recorded),
     ("a_signal_that_ends_an_emulated_program_is_named_with_the_remedy", a_signal_that_ends_it_is_named),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
@@ -657,6 +658,17 @@ fn a_started_program_says_why() {
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
 }
 
+fn a_plugin_of_another_version_is_named() {
+    let (folder, compiler) = (Folder::new("cli-emulated-layout"), Folder::new("cli-emulated-layout-cc"));
+    let path = env::var("PATH").expect("set");
+    let change = "for source; do :; done\nsed -i 's/LAYOUT = 1/LAYOUT = 2/' \"$source\"";
+    executable(&compiler, "cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
+    let mut command = running(&folder, &["--emulate", "--filter", "*=instructions"], "calls");
+    let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
+    assert_code(&output, 0);
+    assert_contains(text(&output.stderr), &["install the perfmark-cli of the program's version"]);
+}
+
 fn time_is_not_recorded() {
     let folder = Folder::new("cli-emulated-time");
     let said = |arguments: &[&str], events: &str| {
@@ -721,7 +733,7 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     let emulator = format!("qemu-{}", env::consts::ARCH);
     let path = env::var("PATH").expect("set");
     let install = "on Debian 12, `apt install qemu-user`; packages of other distributions may have no plugins";
-    refused("", &this_program(), 125, &[&format!("{emulator}: not found in PATH; "), install]);
+    refused("", &this_program(), 125, &[&format!("--emulate: {emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
     refused(&path, "no-such-program", 127, &["no-such-program: not found in PATH"]);
     fs::write(folder.0.join(&emulator), "not executable").expect("written");

@@ -200,8 +200,6 @@ fn embedded_source_text_is_in_the_page() {
     let page = stdout(&["report", "--format", "html", &file], 0);
     assert_contains(&page, &[r#"{"file":"src/main.rs","line":7,"lines":[" text.find(\"\u003c/script>\")"]}"#]);
     assert_contains(&stdout(&["report", &file], 0), &["src/main.rs:7 text.find("]);
-    let refused = stderr(&["report", "--embed-sources", &file], 2);
-    assert_contains(&refused, &["supports the format json; table, markdown and html read the sources themselves"]);
 }
 
 fn samples_are_written_for_pprof() {
@@ -263,8 +261,6 @@ fn several_events_are_kept_apart() {
     assert!(has_text(&only, "samples") && !has_text(&only, "cpu-clock"));
     let unknown = stderr(&["report", "--format", "firefox", "--event", "cycles", &file], 2);
     assert_contains(&unknown, &["--event cycles: the report has samples of cpu-clock, 100 a second; page-faults"]);
-    let table = stderr(&["report", "--event", "cycles", &file], 2);
-    assert_contains(&table, &["supports the formats folded-samples, pprof, firefox"]);
 }
 
 fn a_report_without_samples() {

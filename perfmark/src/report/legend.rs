@@ -389,7 +389,7 @@ impl Legend<'_> {
         let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
         let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
         let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
-            " Times of marks of which few calls are measured may be some ten percent too long or too short."
+            " Times of marks of which few calls are measured may be a third of the true ones, or twice as long."
         } else {
             ""
         };
@@ -653,7 +653,7 @@ mod tests {
             let mut one = mark("f", 640);
             one.values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
             let snapshot = snapshot(&[event(name, unit, Read::User)], &[one]);
-            lines(&snapshot, 200, |legend| legend.estimates(true)).contains("too long or too short")
+            lines(&snapshot, 200, |legend| legend.estimates(true)).contains("a third of the true ones")
         };
         assert!(of("time", Unit::Ns, 640) && of("on_cpu", Unit::Ns, 640));
         assert!(!of("time", Unit::Ns, 630) && !of("page-faults", Unit::Count, 640));

@@ -125,8 +125,9 @@ impl FromStr for Filter {
 
     /// # Errors
     ///
-    /// An invalid directive, with the reason. Events that are unknown on this machine are invalid; without the feature
-    /// `record`, all names of events are accepted.
+    /// An invalid directive, with the reason. With the feature `record`, events that are unknown on this machine are
+    /// invalid, and it reads sysfs for those of a PMU. Without it, all names of events are accepted. Any crate of the
+    /// build may enable the feature.
     fn from_str(text: &str) -> Result<Self, FilterError> {
         const LONGEST: usize = 64 << 10;
         if text.len() > LONGEST {
@@ -292,7 +293,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// The list is empty or has duplicates, an event is unknown, or a name has characters that a filter cannot express.
+    /// The list is empty or has duplicates, or a name has characters that a filter cannot express. With the feature
+    /// `record`, also an event that is unknown on this machine.
     pub fn events(self, pattern: &str, events: &[&str]) -> Result<Self, FilterError> {
         for (n, event) in events.iter().enumerate() {
             check(event).map_err(FilterError)?;
