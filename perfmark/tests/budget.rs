@@ -46,7 +46,7 @@ fn mark(snapshot: &Snapshot, name: &str) -> Mark {
 
 /// The mark's page faults. `None` where they are not counted.
 fn page_faults(snapshot: &Snapshot, name: &str) -> Option<Values> {
-    let values = mark(snapshot, name).values.into_iter().find(|values| values.event == "page-faults");
+    let values = mark(snapshot, name).event("page_faults").cloned();
     if values.is_none() {
         println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events);
     }

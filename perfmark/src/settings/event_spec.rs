@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use perfmark_rdpmc::{Error, Event, Machine, OffCpu, OffCpuTime};
 
-use crate::snapshot::Unit;
+use crate::snapshot::{Mark, Node, NodeValues, Unit, Values};
 
 /// An event to be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,12 @@ impl OffCpuKind {
 
 impl EventSpec {
     pub(crate) fn parse(name: &'static str) -> Self {
-        Self::own(name).unwrap_or_else(|| name.parse().map_or(Self::Unknown(name), Self::Counter))
+        Self::valid(name).unwrap_or(Self::Unknown(name))
+    }
+
+    /// The event of this name, on any machine.
+    fn valid(name: &str) -> Option<Self> {
+        Self::own(name).or_else(|| name.parse().ok().map(Self::Counter))
     }
 
     /// The event of this name, if perfmark defines it and not the kernel.
@@ -121,6 +126,29 @@ impl EventSpec {
             Err(error) if error.is_unknown_name() => Err(wrong(error)),
             _ => Ok(Self::Counter(event)),
         }
+    }
+}
+
+/// The one of `all` that is of this event, by any name of the event. `event_of` returns the name that reports have.
+pub(crate) fn find_event<'a, T>(all: &'a [T], event_of: impl Fn(&T) -> &str, name: &str) -> Option<&'a T> {
+    let name = EventSpec::valid(name).map_or_else(|| name.to_owned(), |event| event.to_string());
+    all.iter().find(|one| event_of(one) == name)
+}
+
+impl Mark {
+    /// The values of that event, by any of its names: `page-faults` or `page_faults`. `None` if the mark did not record
+    /// it.
+    #[must_use]
+    pub fn event(&self, name: &str) -> Option<&Values> {
+        find_event(&self.values, |values| &values.event, name)
+    }
+}
+
+impl Node {
+    /// The values of that event, by any of its names, as [`Mark::event`].
+    #[must_use]
+    pub fn event(&self, name: &str) -> Option<&NodeValues> {
+        find_event(&self.values, |values| &values.event, name)
     }
 }
 
@@ -180,6 +208,25 @@ pub(crate) fn did_you_mean<S: Display>(names: &[S]) -> String {
 #[cfg(all(test, target_os = "linux", not(perfmark_unsupported)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_are_found_by_any_name_of_their_event() {
+        let of = |event: &str| Values { event: event.into(), ..Values::default() };
+        let values = ["time", "off_cpu", "page-faults", "cycles", "no event, but a text"].map(of).into();
+        let mark = Mark { values, ..Mark::default() };
+        for (name, event) in [
+            ("page_faults", "page-faults"),
+            ("page-faults", "page-faults"),
+            ("faults", "page-faults"),
+            ("cpu_cycles", "cycles"),
+            ("off-cpu", "off_cpu"),
+            ("time", "time"),
+            ("no event, but a text", "no event, but a text"),
+        ] {
+            assert_eq!(mark.event(name).map(|values| &*values.event), Some(event));
+        }
+        assert!(mark.event("instructions").is_none() && mark.event("cycles:k").is_none());
+    }
 
     #[test]
     fn misspelt_names_of_perfmarks_own_events_are_recognized() {

@@ -263,7 +263,8 @@ impl Mark {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Values {
-    /// The event's name; in JSON the key.
+    /// The event's name as perf writes it, or as perfmark does; in JSON the key. perf's generic events have hyphens:
+    /// `#[perfmark(page_faults)]` records `page-faults`. `Mark::event` finds values by any name of their event.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls that were measured, each counted once.
@@ -354,7 +355,7 @@ pub struct Node {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct NodeValues {
-    /// The event's name; in JSON the key.
+    /// The event's name, as [`Values::event`](field@Values::event); in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls that were measured.
