@@ -57,7 +57,6 @@ macro_rules! fill {
 
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     let mut snapshot = Snapshot::default();
-    snapshot.schema = Snapshot::SCHEMA;
     fill!(data, snapshot: program pid threads threads_at_once wall_ns cpu_ns involuntary_switches overhead_ns resets);
     snapshot.events = list(data, event)?;
     snapshot.marks = list(data, mark)?;

@@ -22,7 +22,6 @@ pub(super) fn snapshot(marks: Vec<Mark>) -> Snapshot {
         event
     };
     let mut snapshot = Snapshot::default();
-    snapshot.schema = Snapshot::SCHEMA;
     snapshot.program = "app".into();
     snapshot.pid = 7;
     snapshot.threads = 1;

@@ -17,9 +17,7 @@ use super::{limits, serde_format};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The version of this data's format: [`Snapshot::SCHEMA`].
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "schema"))]
-    pub schema: u32,
+    pub(crate) schema: Schema,
     /// The version of perfmark that recorded it, such as `0.1.0`; empty if it is not known. In a merged snapshot it is
     /// that of the first; if another one differs, a note says so.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -81,8 +79,8 @@ impl Snapshot {
         possible(&self.samples)
     }
 
-    /// The version of the format that this version of perfmark writes and reads. Reports of another version are
-    /// refused.
+    /// The version of the format that this version of perfmark writes and reads, as the field `schema`. Reports of
+    /// another version are refused.
     ///
     /// It rises when a field is removed or renamed, or changes its type, unit, meaning or set of values. New fields do
     /// not raise it; readers ignore fields that they do not know.
@@ -90,13 +88,34 @@ impl Snapshot {
 }
 
 #[cfg(feature = "serde")]
-fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    serde_format::schema(deserializer, Snapshot::SCHEMA)
+fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
+    serde_format::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+}
+
+/// [`Snapshot::SCHEMA`] in the serialized form.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(into = "u32", try_from = "u32"))]
+pub(crate) struct Schema;
+
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+impl From<Schema> for u32 {
+    fn from(_: Schema) -> Self {
+        Snapshot::SCHEMA
+    }
 }
 
 #[cfg(feature = "serde")]
-fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
-    serde_format::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+impl TryFrom<u32> for Schema {
+    type Error = String;
+
+    /// Refuses other versions, because their fields have other meanings.
+    fn try_from(schema: u32) -> Result<Self, String> {
+        const KNOWN: u32 = Snapshot::SCHEMA;
+        if schema == KNOWN {
+            return Ok(Self);
+        }
+        Err(format!("this report has schema {schema}, but this version of perfmark reads schema {KNOWN}"))
+    }
 }
 
 /// Successive lines of a source file, for readers that do not have the file.

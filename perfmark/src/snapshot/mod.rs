@@ -23,6 +23,8 @@ pub(crate) mod names;
 #[cfg(feature = "symbols")]
 pub mod symbols;
 
+#[cfg(all(feature = "record", feature = "json"))]
+pub(crate) use data::Schema;
 pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, SourceText, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;

@@ -1,5 +1,4 @@
-//! The parts of a snapshot's serialized form that `serde` cannot derive: the version, values keyed by event, and
-//! checks.
+//! The parts of a snapshot's serialized form that `serde` cannot derive: values keyed by event, and checks.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +6,6 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use super::limits::{DEEPEST, MAX_SAMPLINGS};
 use super::samples::Samples;
-
-/// Refuses versions other than `known`, because their fields have other meanings. An empty snapshot, which a merge
-/// replaces, has version 0.
-pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D, known: u32) -> Result<u32, D::Error> {
-    match u32::deserialize(deserializer)? {
-        schema if schema == known => Ok(schema),
-        0 => Err(D::Error::custom("schema 0: a build without recording wrote it")),
-        schema => Err(D::Error::custom(format_args!(
-            "this report has schema {schema}, but this version of perfmark reads schema {known}"
-        ))),
-    }
-}
 
 /// Checks that buckets are in order, not empty, and have a range.
 pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u64, u64, u64)>, D::Error> {

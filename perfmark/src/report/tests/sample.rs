@@ -52,7 +52,6 @@ pub(in crate::report) fn values(event: &str, measured: u64, sum: u64) -> Values 
 
 pub(in crate::report) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
     Snapshot {
-        schema: Snapshot::SCHEMA,
         perfmark: "0.1.0".to_owned(),
         program: "wordcount".to_owned(),
         pid: 4242,

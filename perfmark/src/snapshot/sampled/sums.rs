@@ -255,12 +255,7 @@ mod tests {
         };
         samples.set_paths(paths.iter().map(|(marks, stacks)| (marks.clone(), stacks.iter().cloned().collect())));
         samples.set_names(&BTreeMap::from([((APP, 16), vec![frame(2), frame(1)])]));
-        Snapshot {
-            schema: Snapshot::SCHEMA,
-            marks: marks.iter().map(mark).collect(),
-            samples: vec![samples],
-            ..Snapshot::default()
-        }
+        Snapshot { marks: marks.iter().map(mark).collect(), samples: vec![samples], ..Snapshot::default() }
     }
 
     fn one() -> Snapshot {
