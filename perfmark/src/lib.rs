@@ -191,7 +191,7 @@ pub use control::{
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 #[cfg(feature = "std")]
-pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
+pub use settings::{Budget, BudgetError, Filter, FilterError, SettingsError};
 #[cfg(feature = "symbols")]
 pub use snapshot::symbols;
 #[cfg(feature = "std")]

@@ -262,7 +262,7 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
-                "limited" => (mark.calls, mark.budget, mark.skipped) = (5400, Some(2.0), 5300),
+                "limited" => (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300),
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }

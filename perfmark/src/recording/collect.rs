@@ -418,7 +418,7 @@ fn mark_values(
         polls: totals.polls,
         interrupted,
         every: settings.every,
-        budget: (settings.mode.measured == Measured::WithinBudget)
+        budget_percent: (settings.mode.measured == Measured::WithinBudget)
             .then(|| mark_settings::budget_of(mark))
             .flatten()
             .map(Budget::as_percent),

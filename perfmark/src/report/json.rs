@@ -219,8 +219,8 @@ objects! {
     }
     Event { name, unit, read, reason }
     Mark {
-        name, path, file, line, type_hash, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, budget,
-        skipped, overhead_ns, values by ByEvent
+        name, path, file, line, type_hash, on, calls, in_flight, unwound, cancelled, polls, interrupted, every,
+        budget_percent, skipped, overhead_ns, values by ByEvent
     }
     Values {
         measured, weight, scaled, unmeasured, imputed, sum, total, missing_outermost, extrapolated, estimated,

@@ -170,7 +170,7 @@ impl Legend<'_> {
         let names = names.join(", ");
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
-        let has_budget = snapshot.marks.iter().any(|mark| mark.budget.is_some());
+        let has_budget = snapshot.marks.iter().any(|mark| mark.budget_percent.is_some());
         let more = format!("`every = {}` on these marks", every.saturating_mul(64));
         let off = |why| format!("Turn these marks off by PERFMARK_FILTER='NAME=off': {why}");
         let remedy = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
@@ -189,8 +189,8 @@ impl Legend<'_> {
 
     /// The marks whose calls were measured in part to stay within a budget.
     pub(super) fn budget(&self) -> Option<String> {
-        let budgeted = || self.marks().filter(|(mark, _)| mark.budget.is_some() && mark.calls > 0);
-        let percent = budgeted().filter_map(|(mark, _)| mark.budget).reduce(f64::max)?;
+        let budgeted = || self.marks().filter(|(mark, _)| mark.budget_percent.is_some() && mark.calls > 0);
+        let percent = budgeted().filter_map(|(mark, _)| mark.budget_percent).reduce(f64::max)?;
         let one_in =
             |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
         let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
@@ -736,8 +736,11 @@ mod tests {
     fn the_marks_that_a_budget_measures_in_part_are_named() {
         let sentence = |skipped: &[u64]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
-            let within =
-                |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
+            let within = |(name, skipped): (&&str, &u64)| Mark {
+                budget_percent: Some(2.0),
+                skipped: *skipped,
+                ..mark(name, 4_096)
+            };
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
             lines(&snapshot, 200, |legend| legend.budget().into_iter())
         };

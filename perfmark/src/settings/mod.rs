@@ -17,4 +17,4 @@ pub(crate) mod counter_access;
 pub use budget::{Budget, BudgetError};
 #[cfg(feature = "record")]
 pub(crate) use event_spec::{EventSpec, OffCpuKind, find_event};
-pub use filter::{Filter, FilterError, SetFilterError};
+pub use filter::{Filter, FilterError, SettingsError};

@@ -283,7 +283,7 @@ impl Mark {
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
         self.on |= other.on;
-        self.budget = self.budget.into_iter().chain(other.budget).reduce(f64::max);
+        self.budget_percent = self.budget_percent.into_iter().chain(other.budget_percent).reduce(f64::max);
     }
 
     /// Calls that are measured or unmeasured in an event.

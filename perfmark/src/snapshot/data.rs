@@ -235,7 +235,7 @@ pub struct Mark {
     /// The [budget](crate::Budget) that the mark shares, in percent of each thread's CPU time: of how many calls one is
     /// measured is then chosen while the program runs. `None` if the mark has no budget.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub budget: Option<f64>,
+    pub budget_percent: Option<f64>,
     /// Of `calls`, those that `every`, the budget or a filter skipped: counted, and not measured.
     pub skipped: u64,
     /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
