@@ -196,8 +196,8 @@ pub use settings::{Budget, BudgetError, Filter, FilterError, SettingsError};
 pub use snapshot::symbols;
 #[cfg(feature = "std")]
 pub use snapshot::{
-    Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampledPath, SampledStack, Samples,
-    Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
+    Bucket, Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampleTime, SampledPath,
+    SampledStack, Samples, Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
 };
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.

@@ -561,7 +561,7 @@ fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64;
     let mut sums: BTreeMap<String, [i64; 8]> = BTreeMap::new();
     for mark in marks.into_iter().filter(|mark| NAMES.contains(&&*mark.name)) {
         if let Some(values) = mark.event("page_faults") {
-            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.calls).sum();
             assert_eq!(buckets, values.weight);
             let counts = [mark.calls, mark.skipped, values.measured, values.weight, values.estimated];
             let counts = counts.map(u64::cast_signed).into_iter();

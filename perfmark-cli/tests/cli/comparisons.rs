@@ -184,7 +184,7 @@ fn report_and_diff_have_the_same_quantile() {
     let buckets = &mut one.marks[0].values[0].buckets;
     *buckets = buckets
         .chunks(7)
-        .map(|part| (part[0].0, part[part.len() - 1].1, part.iter().map(|bucket| bucket.2).sum()))
+        .map(|part| (part[0].low, part[part.len() - 1].high, part.iter().map(|bucket| bucket.calls).sum()).into())
         .collect();
     let median = one.marks[0].values[0].quantile(0.5);
     one.marks[0].values[0].p50 = median;

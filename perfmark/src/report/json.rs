@@ -9,8 +9,8 @@
 
 use crate::snapshot::samples::possible;
 use crate::snapshot::{
-    Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
-    Samples, Schema, Snapshot, SourceText, TimedThread, Unit, Values,
+    Bucket, Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampleTime, SampledPath,
+    SampledStack, Samples, Schema, Snapshot, SourceText, TimedThread, Unit, Values,
 };
 use std::fmt::Write as _;
 
@@ -185,15 +185,15 @@ impl<T: Json> Json for Vec<T> {
     }
 }
 
-impl Json for (u64, usize) {
+impl Json for SampleTime {
     fn write(&self, out: &mut Writer) {
-        out.list([self.0, self.1 as u64]);
+        out.list([self.ns, self.thread as u64]);
     }
 }
 
-impl Json for (u64, u64, u64) {
+impl Json for Bucket {
     fn write(&self, out: &mut Writer) {
-        out.list([self.0, self.1, self.2]);
+        out.list([self.low, self.high, self.calls]);
     }
 }
 

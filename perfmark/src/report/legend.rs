@@ -658,12 +658,15 @@ mod tests {
 
     #[test]
     fn the_cost_of_measuring_is_said_if_it_is_large() {
-        let sentence_of = |overhead: [u64; 4], polls, buckets: Vec<(u64, u64, u64)>| {
+        let sentence_of = |overhead: [u64; 4], polls, buckets: &[(u64, u64, u64)]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
             let marks = marks.map(|(name, own)| Mark {
                 overhead_ns: Some(own),
                 polls,
-                values: vec![Values { buckets: buckets.clone(), ..sample::values("time", 100_000, 1_000_000) }],
+                values: vec![Values {
+                    buckets: buckets.iter().copied().map(Into::into).collect(),
+                    ..sample::values("time", 100_000, 1_000_000)
+                }],
                 ..mark(name, 1)
             });
             let marks: Vec<_> = marks.collect();
@@ -672,13 +675,13 @@ mod tests {
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(&snapshot, 200, |legend| legend.cost().into_iter())
         };
-        let sentence = |overhead| sentence_of(overhead, 0, vec![(10, 10, 100_000)]);
+        let sentence = |overhead| sentence_of(overhead, 0, &[(10, 10, 100_000)]);
         let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
                         PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks\n";
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
-        let with_tail = sentence_of([460_000_000, 0, 0, 0], 0, vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
+        let with_tail = sentence_of([460_000_000, 0, 0, 0], 0, &[(5, 5, 99_999), (500_000, 500_000, 1)]);
         assert!(
             with_tail.ends_with(
                 "`peek`. Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not \
@@ -686,14 +689,15 @@ mod tests {
             ),
             "{with_tail}"
         );
-        let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, vec![(10, 10, 100_000)]);
+        let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, &[(10, 10, 100_000)]);
         assert!(of_futures.ends_with("PERFMARK_FILTER='NAME=off': all calls of async functions are measured\n"));
     }
 
     #[test]
     fn advice_about_the_cost_of_measuring_has_an_effect() {
         let advice = |every, read| {
-            let values = Values { buckets: vec![(10, 10, 100_000)], ..sample::values("time", 100_000, 1_000_000) };
+            let values =
+                Values { buckets: vec![(10, 10, 100_000).into()], ..sample::values("time", 100_000, 1_000_000) };
             let busy = Mark { overhead_ns: Some(50), every, values: vec![values], ..mark("busy", 1) };
             let mut snapshot = snapshot(&[event("instructions", Unit::Count, read)], &[busy]);
             (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));

@@ -339,10 +339,40 @@ pub struct Values {
     pub p999: Option<u64>,
     /// The probe overhead, which is subtracted from all values here.
     pub overhead: Overhead,
-    /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
-    /// The numbers of calls add up to `weight`.
+    /// The histogram: every bucket that is not empty, in the order of values. The numbers of calls add up to `weight`.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_format::buckets"))]
-    pub buckets: Vec<(u64, u64, u64)>,
+    pub buckets: Vec<Bucket>,
+}
+
+/// A bucket of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "(u64, u64, u64)", into = "(u64, u64, u64)")
+)]
+#[non_exhaustive]
+pub struct Bucket {
+    /// The lowest value.
+    pub low: u64,
+    /// The highest value, which the bucket includes.
+    pub high: u64,
+    /// The number of calls with these values.
+    pub calls: u64,
+}
+
+/// From the lowest value, the highest value and the number of calls, as in JSON.
+impl From<(u64, u64, u64)> for Bucket {
+    fn from((low, high, calls): (u64, u64, u64)) -> Self {
+        Self { low, high, calls }
+    }
+}
+
+/// The lowest value, the highest value and the number of calls, as in JSON.
+impl From<Bucket> for (u64, u64, u64) {
+    fn from(Bucket { low, high, calls }: Bucket) -> Self {
+        (low, high, calls)
+    }
 }
 
 /// A mark's calls under one caller.

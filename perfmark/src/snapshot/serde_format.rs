@@ -8,7 +8,9 @@ use super::limits::{DEEPEST, MAX_SAMPLINGS};
 use super::samples::Samples;
 
 /// Checks that buckets are in order, not empty, and have a range.
-pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u64, u64, u64)>, D::Error> {
+pub(super) fn buckets<'de, D: Deserializer<'de>, B: From<(u64, u64, u64)>>(
+    deserializer: D,
+) -> Result<Vec<B>, D::Error> {
     let buckets = Vec::<(u64, u64, u64)>::deserialize(deserializer)?;
     let is_bucket = |&(low, high, count): &(u64, u64, u64)| low <= high && count > 0;
     if let Some(wrong) = buckets.iter().find(|bucket| !is_bucket(bucket)) {
@@ -19,7 +21,7 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     if !buckets.is_sorted_by(|one, next| (one.0, one.1) < (next.0, next.1)) {
         return Err(D::Error::custom("buckets are not in the order of their values"));
     }
-    Ok(buckets)
+    Ok(buckets.into_iter().map(B::from).collect())
 }
 
 /// Checks that samples refer to locations, modules and frames that exist.

@@ -82,7 +82,7 @@ fn recorded(snapshot: &Snapshot, mark: MarkIndex) -> Vec<Number> {
     totals.estimated = of.values.first().map_or(0, |values| values.estimated);
     for event in events_of(mark) {
         let values = of.event(EVENTS[event].0).cloned().unwrap_or_default();
-        let in_buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+        let in_buckets: u64 = values.buckets.iter().map(|bucket| bucket.calls).sum();
         assert_eq!(in_buckets, values.weight, "{of:?}");
         let is_complete = values.unmeasured + of.skipped == 0 && values.weight == values.measured;
         assert_eq!(values.extrapolated, !is_complete, "{of:?}");
