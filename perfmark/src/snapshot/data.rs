@@ -278,6 +278,9 @@ impl Mark {
 ///
 /// Sums are signed, because the cost of the probes is subtracted from them. Counts and sums are additive: those of two
 /// threads, two processes or two spans of time add up to those of both.
+///
+/// With the feature `serde`, serialize the [`Mark`] or the [`Snapshot`] and not the values alone: their serialized form
+/// lacks `event`, which is their key in that of the mark.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -400,6 +403,9 @@ pub struct Node {
 /// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
 /// - Of an async function, each poll's cost is added when the poll ends: also if its call is not over, was dropped, or
 ///   was ended by a panic later.
+///
+/// With the feature `serde`, serialize the [`Node`] or the [`Snapshot`] and not the values alone: their serialized form
+/// lacks `event`, which is their key in that of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
