@@ -123,7 +123,7 @@ impl EventSpec {
         };
         let event: Event = name.parse().map_err(wrong)?;
         match event.resolve(&Machine::here()) {
-            Err(error) if error.is_unknown_name() => Err(wrong(error)),
+            Err(error) if error.is_invalid_event() => Err(wrong(error)),
             _ => Ok(Self::Counter(event)),
         }
     }
@@ -178,7 +178,7 @@ pub(crate) struct EventError {
 impl EventError {
     /// Whether the text is a name, but of no event of this machine.
     pub(crate) fn is_unknown_name(&self) -> bool {
-        self.error.similar_names().is_some()
+        self.error.is_unknown_name()
     }
 
     /// `; did you mean …?`, or nothing.
