@@ -87,9 +87,10 @@
 //! - `record` (default): records calls. Without it, a marked function is the function as written, and these items do
 //!   not exist: `Report`, `Format`, `Session`, `Dumps`, `measure`, `check_events`, their types, and the [`guide`]; the
 //!   types `HotFunction`, `HotLine`, `MarkedFunctions`, `SamplesByMark` and `StackFrame`; and the methods `names`,
-//!   `hot_functions`, `hot_lines` and `samples_by_mark` of [`Snapshot`], `of_mark`, `is_biased` and `expected` of
-//!   [`Samples`], `frames` of [`SampledStack`], and `has_mark` and `nearest` of [`Filter`]. The features `html`, `csv`,
-//!   `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and `criterion` enable it.
+//!   `hot_functions`, `hot_lines` and `samples_by_mark` of [`Snapshot`], `event` of [`Mark`] and [`Node`], `of_mark`,
+//!   `is_biased` and `expected` of [`Samples`], `frames` of [`SampledStack`], and `has_mark` and `nearest` of
+//!   [`Filter`]. The features `html`, `csv`, `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and
+//!   `criterion` enable it.
 //! - `std` (enabled by `record`, `serde` and `symbols`): functions and types. Without `record`, the functions do
 //!   nothing, and [`snapshot()`] is empty. Without `std`, perfmark has only [`perfmark`](macro@perfmark), [`region!`]
 //!   and [`defaults!`], and is `no_std`: it requires no allocator either.
@@ -190,13 +191,13 @@ pub use control::{
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 #[cfg(feature = "std")]
-pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
+pub use settings::{Budget, BudgetError, Filter, FilterError, SettingsError};
 #[cfg(feature = "symbols")]
 pub use snapshot::symbols;
 #[cfg(feature = "std")]
 pub use snapshot::{
-    Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampledPath, SampledStack, Samples,
-    Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
+    Bucket, Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampleTime, SampledPath,
+    SampledStack, Samples, Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
 };
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.

@@ -45,7 +45,7 @@ fn set(filter: &str) {
 #[track_caller]
 fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
     let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known");
-    let values = mark.values.iter().find(|values| values.event == "page-faults");
+    let values = mark.event("page_faults");
     if values.is_none() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events));
@@ -566,8 +566,8 @@ impl Random {
 fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64; 8]> {
     let mut sums: BTreeMap<String, [i64; 8]> = BTreeMap::new();
     for mark in marks.into_iter().filter(|mark| NAMES.contains(&&*mark.name)) {
-        for values in mark.values.iter().filter(|values| values.event == "page-faults") {
-            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+        if let Some(values) = mark.event("page_faults") {
+            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.calls).sum();
             assert_eq!(buckets, values.weight);
             let counts = [mark.calls, mark.skipped, values.measured, values.weight, values.estimated];
             let counts = counts.map(u64::cast_signed).into_iter();

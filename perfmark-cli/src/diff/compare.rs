@@ -404,7 +404,7 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
 
 /// What let the mark skip calls, if it did.
 fn why_skipped(mark: &Mark) -> Option<&'static str> {
-    let why = match (mark.budget, mark.every) {
+    let why = match (mark.budget_percent, mark.every) {
         (Some(_), _) => "budget",
         // Another part of the run had an `every`.
         (None, 1) => "filter",

@@ -204,7 +204,7 @@ fn report_and_diff_have_the_same_quantile() {
     let buckets = &mut one.marks[0].values[0].buckets;
     *buckets = buckets
         .chunks(7)
-        .map(|part| (part[0].0, part[part.len() - 1].1, part.iter().map(|bucket| bucket.2).sum()))
+        .map(|part| (part[0].low, part[part.len() - 1].high, part.iter().map(|bucket| bucket.calls).sum()).into())
         .collect();
     let median = one.marks[0].values[0].quantile(0.5);
     one.marks[0].values[0].p50 = median;
@@ -282,7 +282,7 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
-                "limited" => (mark.calls, mark.budget, mark.skipped) = (5400, Some(2.0), 5300),
+                "limited" => (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300),
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }

@@ -436,7 +436,7 @@ fn instructions(mark: &Mark) -> &Values {
 }
 
 fn values<'a>(mark: &'a Mark, event: &str) -> &'a Values {
-    mark.values.iter().find(|values| values.event == event).expect("counted")
+    mark.event(event).expect("counted")
 }
 
 fn least(values: &Values) -> u64 {
@@ -590,7 +590,7 @@ fn two_runs_of_hot_functions_count_the_same() {
     assert_eq!(report.events, other.events);
     // What each path counts inside the marks that it calls, and in itself, is all that it counts.
     let counts = |node: &Node| {
-        let counted = node.values.iter().find(|values| values.event == "instructions");
+        let counted = node.event("instructions");
         counted.map_or((0, 0), |counted| (counted.sum, counted.self_sum.expect("complete")))
     };
     for (n, node) in report.call_graph.iter().enumerate() {

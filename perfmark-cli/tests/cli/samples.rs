@@ -144,9 +144,10 @@ fn samples_with_times_are_a_timeline() {
     }
     // The stacks of one path are not in the order of their times.
     let ([worker, other], ms) = ([0, 1], 1_000_000);
-    samples.paths[0].stacks[0].times = vec![(50 * ms, worker)];
-    samples.paths[1].stacks[0].times = vec![(10 * ms, worker), (90 * ms, worker)];
-    samples.paths[2].stacks[0].times = vec![(30 * ms, worker), (20 * ms, worker), (25 * ms, other)];
+    samples.paths[0].stacks[0].times = vec![(50 * ms, worker).into()];
+    samples.paths[1].stacks[0].times = vec![(10 * ms, worker).into(), (90 * ms, worker).into()];
+    samples.paths[2].stacks[0].times =
+        vec![(30 * ms, worker).into(), (20 * ms, worker).into(), (25 * ms, other).into()];
     let file = folder.report("a.json", &snapshot);
     let output = answer(&["report", "--format", "firefox", &file], 0);
     let lacks =

@@ -202,7 +202,7 @@ fn everything() -> Snapshot {
     // If nothing is recorded, nothing is mapped either.
     let pid = if is_off() { process_id() } else { token::number().unwrap_or(0) };
     let perfmark = env!("CARGO_PKG_VERSION").to_owned();
-    let mut snapshot = Snapshot { schema: Snapshot::SCHEMA, perfmark, program: program(), pid, ..Snapshot::default() };
+    let mut snapshot = Snapshot { perfmark, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {
         let (mut merged, graph) = registry.merged();
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
@@ -419,7 +419,7 @@ fn mark_values(
         polls: totals.polls,
         interrupted,
         every: settings.every,
-        budget: (settings.mode.measured == Measured::WithinBudget)
+        budget_percent: (settings.mode.measured == Measured::WithinBudget)
             .then(|| mark_settings::budget_of(mark))
             .flatten()
             .map(Budget::as_percent),

@@ -211,7 +211,7 @@ impl Legend<'_> {
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
-        let has_budget = snapshot.marks.iter().any(|mark| mark.budget.is_some());
+        let has_budget = snapshot.marks.iter().any(|mark| mark.budget_percent.is_some());
         let more = format!("`every = {}` on these marks", every.saturating_mul(64));
         let fewer = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
             "An emulator counts all calls".to_owned()
@@ -248,8 +248,8 @@ impl Legend<'_> {
 
     /// The marks whose calls were measured in part to stay within a budget.
     pub(super) fn budget(&self) -> Option<String> {
-        let budgeted = || self.marks().filter(|(mark, _)| mark.budget.is_some() && mark.calls > 0);
-        let percent = budgeted().filter_map(|(mark, _)| mark.budget).reduce(f64::max)?;
+        let budgeted = || self.marks().filter(|(mark, _)| mark.budget_percent.is_some() && mark.calls > 0);
+        let percent = budgeted().filter_map(|(mark, _)| mark.budget_percent).reduce(f64::max)?;
         let one_in =
             |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
         let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
@@ -575,6 +575,7 @@ mod tests {
     use super::*;
     use crate::report::tests::sample::{self, event, mark, snapshot};
     use crate::report::text::wrap;
+    use crate::snapshot::Bucket;
 
     /// The sentences as a table has them.
     fn lines<I>(snapshot: &Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'_>) -> I) -> String
@@ -744,7 +745,7 @@ mod tests {
     #[test]
     fn the_cost_of_measuring_is_said_if_it_is_large() {
         // One call was interrupted, which does not change the advice.
-        let buckets = vec![(5, 5, 99_999), (500_000, 500_000, 1)];
+        let buckets: Vec<Bucket> = vec![(5, 5, 99_999).into(), (500_000, 500_000, 1).into()];
         let sentence_of = |overhead: [u64; 4], polls| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
             let marks = marks.map(|(name, own)| Mark {
@@ -836,8 +837,11 @@ mod tests {
     fn the_marks_that_a_budget_measures_in_part_are_named() {
         let sentence = |skipped: &[u64]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
-            let within =
-                |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
+            let within = |(name, skipped): (&&str, &u64)| Mark {
+                budget_percent: Some(2.0),
+                skipped: *skipped,
+                ..mark(name, 4_096)
+            };
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
             lines(&snapshot, 200, |legend| legend.budget().into_iter())
         };

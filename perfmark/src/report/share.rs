@@ -363,7 +363,7 @@ mod tests {
                 measured: 1_000,
                 extrapolated: true,
                 self_sum: Some(own),
-                buckets: vec![(10, 15, 64_000)],
+                buckets: vec![(10, 15, 64_000).into()],
                 ..values(name, 64_000, total)
             };
             let mut values = estimate(1_000_000, 400_000);
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(is_impossible("time", above), [true, true], "the sum is longer");
         // Within three errors, but by half.
         let uncertain = |values: &mut Values| {
-            values.buckets = vec![(8, 8, 63_360), (2_400, 2_400, 640)];
+            values.buckets = vec![(8, 8, 63_360).into(), (2_400, 2_400, 640).into()];
             (values.total, values.self_sum) = (15_000_000, Some(10_000));
         };
         assert_eq!(is_impossible("time", uncertain), [true, true], "longer by more than a tenth");
@@ -404,7 +404,7 @@ mod tests {
         };
         assert_eq!(is_impossible("time", before), [false, false], "exact, of a call that began before `since`");
         // One call in 64 took as long as all others together.
-        let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936), (500_000, 500_000, 64)];
+        let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936).into(), (500_000, 500_000, 64).into()];
         assert_eq!(is_impossible("time", tail), [true, false], "its error is larger than half of it");
     }
 
@@ -434,7 +434,7 @@ mod tests {
             extrapolated: true,
             self_sum: Some(-1_000),
             measured: 1_000,
-            buckets: vec![(8, 8, 63_936), (500, 500, 64)],
+            buckets: vec![(8, 8, 63_936).into(), (500, 500, 64).into()],
             ..values("time", 64_000, 5_000_000)
         };
         assert!(estimate.relative_error() > Some(0.0));

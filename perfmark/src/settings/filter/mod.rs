@@ -88,37 +88,38 @@ pub struct FilterError(String);
 
 message_error!(FilterError);
 
-/// Why [`set_filter`](crate::set_filter) left some marks as they were: their number, and what to do.
+/// Why [`set_filter`](crate::set_filter) or [`set_budget`](crate::set_budget) left some marks as they were: their
+/// number, and what to do.
 ///
-/// All marks share 8,192 slots for settings of events, `every` and `fence`. Turning marks on and off takes no slot, and
-/// neither do settings that a mark had before.
+/// All marks share 8,192 slots for settings of events, `every`, `fence` and budgets. Turning marks on and off takes no
+/// slot, and neither do settings that a mark had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetFilterError {
+pub struct SettingsError {
     marks: usize,
     why: String,
 }
 
-impl SetFilterError {
+impl SettingsError {
     #[cfg(feature = "record")]
     pub(crate) fn new(marks: usize, why: String) -> Self {
         Self { marks, why }
     }
 
-    /// The number of marks called so far that keep their former settings. All others follow the filter.
+    /// The number of marks called so far that keep their former settings. All others follow the new ones.
     #[must_use]
     pub fn marks(&self) -> usize {
         self.marks
     }
 }
 
-impl Display for SetFilterError {
+impl Display for SettingsError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let verb = if self.marks == 1 { "mark keeps its" } else { "marks keep their" };
         write!(f, "{} {verb} former settings: {}", self.marks, self.why)
     }
 }
 
-impl std::error::Error for SetFilterError {}
+impl std::error::Error for SettingsError {}
 
 impl FromStr for Filter {
     type Err = FilterError;

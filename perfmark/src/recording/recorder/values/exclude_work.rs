@@ -134,8 +134,8 @@ pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burs
     }
 }
 
-/// Leaves the time for which other threads had the CPU out of a long call of a thinned mark that ends, whose frame holds
-/// what was counted, and out of such calls around it. It is in the self of the innermost call of another mark.
+/// Leaves the time for which other threads had the CPU out of a long call of a thinned mark that ends, and out of such
+/// calls around it. It is in the self of the innermost call of another mark. The call's frame holds what was counted.
 pub(crate) fn exclude_preemption(ended: FrameRef, recorder: &Recorder) {
     let (plan, Some((thinning, _))) = (ended.plan(), recorder.thinning()) else { return };
     let Some(time) = plan.set().events().find(|event| event.slot().is_ticks()) else { return };

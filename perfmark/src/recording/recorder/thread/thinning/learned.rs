@@ -1,9 +1,9 @@
 //! What a measured call costs inside a program, compared with the loops of calibration.
 //!
-//! Calls in bursts are a sample of a thread's calls. So in the mean, the thread does as much for one of them as for one
-//! in the gaps, once the probe overhead is left out. What it needs more is overhead that calibration did not see: caches
-//! and branch predictors do not hold all that a measured call needs. It needs less if the call's instructions overlap
-//! with the program's, or if the processor was slower during calibration.
+//! Calls in bursts are a sample of a thread's calls. So in the mean, the thread needs as much for one of them, and for
+//! what comes between them, as for one in the gaps, once the probe overhead is left out. What it needs more is overhead
+//! that calibration did not see: caches and branch predictors do not hold all that a measured call needs. It needs less
+//! if the call's instructions overlap with the program's, or if the processor was slower during calibration.
 
 use std::array;
 use std::cell::Cell;
@@ -48,8 +48,8 @@ impl Default for Span {
 /// What a thread learned. All of it is in memory, because calls may be on small stacks.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
-    /// At the last begin or end of a burst, if it was noted: the numbers of calls and of skipped ones, the CPU time, the
-    /// counters, and the probe overhead of the calls so far.
+    /// At the last begin or end of a burst, if it was noted: the numbers of calls and of skipped ones, the CPU time,
+    /// the counters, and the probe overhead of the calls so far.
     calls: Cell<[u64; 2]>,
     cpu_ns: Cell<Option<u64>>,
     counters: [Cell<Option<EventReading>>; EVENT_SLOTS],
