@@ -20,7 +20,9 @@ const DEPTH: usize = 32;
 pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     recorder.burst_began.set(recorder.stack.serial.get());
     let Some((thinning, slots)) = recorder.thinning() else { return };
-    thinning.preemption.begin();
+    if slots.iter().any(|slot| slot.is_ticks()) {
+        thinning.preemption.begin();
+    }
     let burst = recorder.bursts.complete();
     if burst == 0 {
         return;

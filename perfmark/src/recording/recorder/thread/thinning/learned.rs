@@ -100,7 +100,8 @@ impl Learned {
         let [calls, skipped] = [0, 1].map(|kind| calls[kind].saturating_sub(before[kind]));
         span.calls = calls as f64;
         // After recording has ended, no system call is allowed.
-        let cpu_ns = if is_off() { None } else { thread_cpu_ns() };
+        let reads_cpu = !is_off() && slots.iter().any(|slot| slot.reads_ticks());
+        let cpu_ns = if reads_cpu { thread_cpu_ns() } else { None };
         let ticks = cpu_ns.zip(self.cpu_ns.replace(cpu_ns));
         let ticks = ticks.map(|(now, before)| start::ticks_in(now.saturating_sub(before)));
         let overhead_before = self.overhead.replace(overhead);
