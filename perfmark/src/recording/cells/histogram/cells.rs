@@ -25,7 +25,7 @@ pub(crate) struct Cells {
     /// The smallest and the largest value; [`NOTHING`] and 0 before the first value.
     min: AtomicU64,
     max: AtomicU64,
-    /// Calls with a larger value end on the slow path.
+    /// The largest cost that is not long.
     longest: AtomicU64,
 }
 
@@ -58,28 +58,35 @@ impl Default for Cells {
             sum: AtomicU64::default(),
             min: AtomicU64::new(NOTHING),
             max: AtomicU64::default(),
-            longest: AtomicU64::new(u64::MAX),
+            longest: AtomicU64::new(i64::MAX.cast_unsigned()),
         }
     }
 }
 
 impl Cells {
-    /// The range from the smallest to the largest value so far, without those that are [long](Self::is_long). For the
-    /// thread that owns these cells.
+    /// The range from the smallest to the largest value so far. For the thread that owns these cells.
     pub(crate) fn span(&self) -> Span {
-        let Some((min, max)) = self.range().filter(|&(min, _)| !self.is_long(min)) else { return Span::NOTHING };
+        let Some((min, max)) = self.range() else { return Span::NOTHING };
         let low = if min == 0 { LEAST } else { min };
-        Span { low, count: max.min(self.longest.load(Relaxed)).wrapping_sub(low) + 1 }
+        Span { low, count: max.wrapping_sub(low) + 1 }
     }
 
-    /// Lets calls with a larger value end on the slow path.
+    /// The same without costs that are [long](Self::is_long).
+    pub(crate) fn span_of_short(&self) -> Span {
+        let Span { low, count } = self.span();
+        let count = if self.is_long(low) { 0 } else { count.min(self.longest.load(Relaxed).wrapping_sub(low) + 1) };
+        Span { low, count }
+    }
+
+    /// Lets costs above this one be long.
     pub(crate) fn set_longest(&self, longest: u64) {
         self.longest.store(longest, Relaxed);
     }
 
-    /// Whether calls with this value end on the slow path for that reason.
-    pub(crate) fn is_long(&self, value: u64) -> bool {
-        value > self.longest.load(Relaxed)
+    /// Whether calls with this cost end on the slow path because it is long.
+    #[inline]
+    pub(crate) fn is_long(&self, cost: u64) -> bool {
+        cost.cast_signed() > self.longest.load(Relaxed).cast_signed()
     }
 
     /// The bucket of a cost.

@@ -271,7 +271,8 @@ impl Plan {
         let (is_plain, is_in_graph) = (!recorder.has_thinned.get(), recorder.graph().is_some());
         for (spans, has_span) in self.spans.iter().zip([is_plain, is_plain || self.is_thinned() && !is_in_graph]) {
             if let Some(span) = spans.get(n).filter(|_| has_span) {
-                span.set(self.cells.events[n].values.span());
+                let values = &self.cells.events[n].values;
+                span.set(if self.is_thinned() { values.span_of_short() } else { values.span() });
             }
         }
     }

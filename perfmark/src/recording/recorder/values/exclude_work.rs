@@ -140,7 +140,7 @@ pub(crate) fn exclude_preemption(ended: FrameRef, recorder: &Recorder) {
     let (plan, Some((thinning, _))) = (ended.plan(), recorder.thinning()) else { return };
     let Some(time) = plan.set().events().find(|event| event.slot().is_ticks()) else { return };
     let (slot, Some((counted, false))) = (time.slot_index, ended.counted(time.n)) else { return };
-    if !plan.is_thinned() || !plan.cells.events[time.n].values.is_long(counted) {
+    if !plan.cells.events[time.n].values.is_long(counted) {
         return;
     }
     let preempted = thinning.preemption.take().min(counted);
