@@ -84,7 +84,7 @@ const PEOPLE: &[&str] = &["table", "markdown"];
 /// distinguished.
 const EACH: &[&str] = &["table", "markdown", "json", "html"];
 /// The formats that have samples, besides those of samples alone.
-const SAMPLED: &[&str] = &["table", "markdown", "json", "html"];
+const SAMPLED: &[&str] = EACH;
 
 /// The format and destination of reports.
 #[derive(Args, Debug)]

@@ -54,7 +54,8 @@
 //!   lines execute in other functions, to the table; names of marks, separated by commas, do so for these
 //!   ([`Report::details`]). The default is `off`.
 //! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100. As the three above, it applies
-//!   to dumps, too, and is the default of an option of `perfmark run` and `perfmark report`.
+//!   to dumps, too, and is the default of an option of `perfmark run` and `perfmark report`, which refuse a wrong
+//!   value.
 //! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, from the
 //!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
 //! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced; if it comes before the first
@@ -87,10 +88,9 @@
 //! - `record` (default): records calls. Without it, a marked function is the function as written, and these items do
 //!   not exist: `Report`, `Format`, `Session`, `Dumps`, `measure`, `check_events`, their types, and the [`guide`]; the
 //!   types `HotFunction`, `HotLine`, `MarkedFunctions`, `SamplesByMark` and `StackFrame`; and the methods `names`,
-//!   `hot_functions`, `hot_lines` and `samples_by_mark` of [`Snapshot`], `event` of [`Mark`] and [`Node`], `of_mark`,
-//!   `is_biased` and `expected` of [`Samples`], `frames` of [`SampledStack`], and `has_mark` and `nearest` of
-//!   [`Filter`]. The features `html`, `csv`, `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and
-//!   `criterion` enable it.
+//!   `hot_functions`, `hot_lines` and `samples_by_mark` of [`Snapshot`], `of_mark`, `is_biased` and `expected` of
+//!   [`Samples`], `frames` of [`SampledStack`], and `has_mark` and `nearest` of [`Filter`]. The features `html`, `csv`,
+//!   `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and `criterion` enable it.
 //! - `std` (enabled by `record`, `serde` and `symbols`): functions and types. Without `record`, the functions do
 //!   nothing, and [`snapshot()`] is empty. Without `std`, perfmark has only [`perfmark`](macro@perfmark), [`region!`]
 //!   and [`defaults!`], and is `no_std`: it requires no allocator either.

@@ -136,7 +136,8 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     let emulator = match arguments.emulate.then(|| Emulator::of(program)).transpose() {
         Ok(emulator) => emulator,
         Err((why, status)) => {
-            say(&format!("--emulate: {why}"));
+            // Other statuses are about the program.
+            say(&if status == OWN_TROUBLE { format!("--emulate: {why}") } else { why });
             directory.end();
             return Ok(status.into());
         }

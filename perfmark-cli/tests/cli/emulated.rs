@@ -735,7 +735,7 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     let install = "on Debian 12, `apt install qemu-user`; packages of other distributions may have no plugins";
     refused("", &this_program(), 125, &[&format!("--emulate: {emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
-    refused(&path, "no-such-program", 127, &["no-such-program: not found in PATH"]);
+    refused(&path, "no-such-program", 127, &["perfmark: no-such-program: not found in PATH"]);
     fs::write(folder.0.join(&emulator), "not executable").expect("written");
     refused(folder.0.to_str().expect("UTF-8"), &this_program(), 125, &["not found in PATH"]);
     refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);

@@ -141,13 +141,13 @@ impl Legend<'_> {
                  subtracted from short calls. Run the program again on an idle machine, or with fewer marks"
             ));
         }
-        let mut marks: Vec<(&Mark, &str)> = self.marks().collect();
+        let mut marks: Vec<(&Mark, &str)> = self.marks().filter(|(mark, _)| mark.on && mark.calls > 0).collect();
         sort_by_key(&mut marks, |&(mark, _)| Reverse(mark.calls));
-        marks.truncate(MOST_NAMES);
-        let filter = match self.cost() {
-            None => format!(": {} turns off those with the most calls", self.turn_off(&marks)),
-            // It has a filter.
-            Some(_) => String::new(),
+        // The sentence about the cost has a filter.
+        let filter = if marks.len() > MOST_NAMES && self.cost().is_none() {
+            format!(": {} turns off those with the most calls", self.turn_off(&marks[..MOST_NAMES]))
+        } else {
+            String::new()
         };
         Some(format!(
             "{names}. They are below zero, longer than the run, have a standard error of more than half, or are shares \
@@ -182,7 +182,7 @@ impl Legend<'_> {
         // The fewest that took half of it.
         let mut sum = 0_u64;
         let half = marks.iter().copied().take(MOST_NAMES).take_while(|(mark, _)| {
-            let is_more = sum < overhead / 2;
+            let is_more = sum < overhead / 2 && of(mark) > 0;
             sum = sum.saturating_add(of(mark));
             is_more
         });
@@ -201,14 +201,14 @@ impl Legend<'_> {
                 format!("{part} of it for calls of {names}, and the rest for {others}")
             }
         };
-        let lead = match snapshot.cpu_ns {
-            Some(cpu) if cpu <= overhead => {
-                "the calibrated probe overhead is too high for this run, because the machine was busy or its clock \
-                 rate changed:"
-            }
-            _ => "measuring took about",
-        };
+        let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= overhead);
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
+        if is_too_high {
+            return Some(format!(
+                "the calibrated probe overhead is too high for this run, probably because the machine was busy or its \
+                 clock rate changed: {overhead} of the {all} {what}. Run the program again on an idle machine"
+            ));
+        }
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
         let has_budget = snapshot.marks.iter().any(|mark| mark.budget_percent.is_some());
@@ -225,7 +225,7 @@ impl Legend<'_> {
             format!("PERFMARK_BUDGET=2% limits this, and so does {more}")
         };
         let off = self.turn_off(&half);
-        Some(format!("{lead} {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
+        Some(format!("measuring took about {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
     }
 
     /// A filter to copy that turns these marks off. Lines may break between its directives only.
@@ -239,7 +239,8 @@ impl Legend<'_> {
             filter.to_string().replace(' ', r"\u{20}").replace('\'', r"\u{27}")
         };
         let filter = marks.iter().map(directive).collect::<Vec<_>>().join(", ");
-        if self.snapshot.marks.iter().all(|mark| mark.on) {
+        // Otherwise, a filter may be in force.
+        if self.snapshot.marks.iter().all(|mark| mark.on && mark.every == 1) {
             format!("PERFMARK_FILTER='{filter}'")
         } else {
             format!("`{filter}`, added to PERFMARK_FILTER,")
@@ -737,9 +738,10 @@ mod tests {
             "{costly}"
         );
         assert!(!costly.contains("too high for this run"), "{costly}");
-        let too_high = "\nthe calibrated probe overhead is too high for this run, because the machine was busy or its \
-                        clock rate changed: 1.00 µs of the 1.00 µs CPU time, ";
-        assert!(text(false, 250).contains(too_high), "{}", text(false, 250));
+        let too_high = "\nthe calibrated probe overhead is too high for this run, probably because the machine was \
+                        busy or its clock rate changed: 1.00 µs of the 1.00 µs CPU time. Run the program again on an \
+                        idle machine\n";
+        assert!(text(false, 250).ends_with(too_high), "{}", text(false, 250));
     }
 
     #[test]
@@ -767,6 +769,9 @@ mod tests {
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]).replace("\n  ", " "), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" CPU time, for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
+        let mut unknown = snapshot(&[], &[mark("peek", 1)]);
+        (unknown.cpu_ns, unknown.overhead_ns) = (Some(2), Some(1));
+        assert_eq!(lines(&unknown, 200, |legend| legend.cost().into_iter()), "", "no mark is known to take it");
         let of_futures = sentence_of([460_000_000, 0, 0, 0], 7);
         let off = "All calls of async functions are measured; PERFMARK_FILTER='peek=off' turns them off\n";
         assert!(of_futures.ends_with(off), "{of_futures}");
@@ -781,7 +786,8 @@ mod tests {
             let text = lines(&snapshot, 200, |legend| legend.cost().into_iter());
             text.split_once("`busy`. ").expect("advice").1.to_owned()
         };
-        let off = "PERFMARK_FILTER='busy=off' turns them off\n";
+        // There may be a filter already, which has the `every`.
+        let off = "`busy=off`, added to PERFMARK_FILTER, turns them off\n";
         let larger = format!("`every = 1024` on these marks limits this; {off}");
         assert_eq!(advice(16, Read::User), larger, "no budget is theirs");
         assert_eq!(advice(16, Read::Emulated), format!("An emulator counts all calls; {off}"));

@@ -187,12 +187,12 @@ pub(crate) fn end(plan: &Plan, frame: FrameRef, recorder: HeldRecorder) {
 /// Removes the innermost frame, which holds what was counted. If it `is_long`, leaves the work for that out of the open
 /// calls.
 pub(crate) fn finish(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, panicking: bool, is_long: bool) {
-    if plan.is_thinned() {
-        exclude_preemption(frame, &recorder);
-    }
     let ended = plan.set().emulated_counts();
     // If calls of this plan usually end on the slow path, that path is part of the probe overhead.
     let before = if is_long && plan.set().is_fast.get() { Moment::at_end(&recorder, Some(frame)) } else { None };
+    if plan.leaves_preemption_out() {
+        exclude_preemption(frame, &recorder);
+    }
     close_call(plan, frame, &recorder, panicking);
     exclude_work(before.as_ref(), &recorder, false);
     plan.set().exclude_emulated_since(ended);

@@ -197,9 +197,6 @@ fn prepare_plan(
     let set = &resources.sets[index];
     let mut cells = MarkCells::new(mark, set.new_cells(), weight);
     (cells.is_thinned, cells.missing) = (thinned.is_some(), resources.slots.refused_among(&wanted, events));
-    for event in set.events().filter(|event| thinned.is_some() && event.slot().is_ticks()) {
-        cells.events[event.n].values.set_longest(resources.thinning.preemption.long);
-    }
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
     let plan = unsafe { Plan::new(cells, set, slot, member_ptr) };
     let plan = resources.cells.add(plan);
@@ -208,6 +205,9 @@ fn prepare_plan(
     let plan_ref = unsafe { &*plan };
     if recorder.has_thinned.get() {
         registry.teach(&plan_ref.cells);
+    }
+    for event in set.events().filter(|event| event.slot().is_ticks() && plan_ref.leaves_preemption_out()) {
+        plan_ref.cells.events[event.n].values.set_longest(resources.thinning.preemption.long);
     }
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
@@ -239,6 +239,8 @@ fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>,
 fn exclude_setup(before: Option<&Readings>, resources: &Resources, recorder: &Recorder) {
     if let Some(before) = before {
         before.exclude_work_since(&resources.slots, recorder);
+        // The setup may have waited, and used the CPU for long.
+        resources.thinning.preemption.begin();
     }
 }
 

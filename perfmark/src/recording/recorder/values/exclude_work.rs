@@ -143,33 +143,38 @@ pub(crate) fn exclude_preemption(ended: FrameRef, recorder: &Recorder) {
     if !plan.cells.events[time.n].values.is_long(counted) {
         return;
     }
-    let preempted = thinning.preemption.take().min(counted);
+    let preempted = thinning.preemption.in_call(counted);
     if preempted == 0 {
         return;
     }
     ended.set_counted(time.n, Delta::Exact(counted - preempted));
-    // What the call did not need itself is in calls inside that ended, of other marks.
+    let move_to_others = |frame: FrameRef, cost: u64| {
+        frame.add_inner_cost(slot, cost);
+        frame.add_unthinned(slot, cost);
+    };
+    // If it does not fit into the call without those inside, it is in one of these, of another mark, which has it.
     let inside = ended.inner_cost[slot].get().wrapping_add(ended.inner_overhead[slot].get());
-    let in_others = preempted.saturating_sub(counted.saturating_sub(inside));
-    ended.add_inner_cost(slot, in_others.wrapping_neg());
+    let (mut is_in_self, mut is_passed) = (preempted > counted.saturating_sub(inside), false);
+    if is_in_self {
+        move_to_others(ended, preempted.wrapping_neg());
+    }
     let burst = recorder.bursts.complete();
-    // Whether it is in the self of a call inside, and whether it is in the cost of calls inside.
-    let (mut is_in_self, mut is_passed) = (in_others > preempted / 2, false);
+    // It is in the self of one call at most. The next call around that one gets it with the cost of calls inside.
     for frame in recorder.stack.iter().filter(|frame| *frame != ended) {
         let Some(time) = frame.plan().set().events().find(|event| event.slot().is_ticks()) else { continue };
-        let is_thinned = frame.plan().is_thinned();
-        if is_thinned {
+        let is_left_out = frame.plan().leaves_preemption_out();
+        if is_left_out {
             frame.raw(time.n).set(frame.raw(time.n).get().wrapping_add(preempted));
         } else if !is_in_self && burst != 0 && frame.burst() == burst {
             // Calls inside that were skipped had their share of such time in gaps, but not in the burst.
             frame.exclude_from_burst(time.n, preempted);
         }
-        match (is_thinned, is_passed) {
-            (true, true) => frame.add_inner_cost(slot, preempted.wrapping_neg()),
-            (false, false) if is_in_self => frame.add_inner_cost(slot, preempted),
+        match (is_left_out, is_passed) {
+            (true, true) => move_to_others(frame, preempted.wrapping_neg()),
+            (false, false) if is_in_self => move_to_others(frame, preempted),
             _ => {}
         }
-        (is_in_self, is_passed) = (is_in_self || !is_thinned, !is_thinned);
+        (is_in_self, is_passed) = (is_in_self || !is_left_out, !is_left_out);
     }
 }
 

@@ -12,9 +12,13 @@ use crate::recording::cells::EventCells;
 use crate::recording::recorder::event_slots::EVENT_SLOTS;
 use crate::recording::recorder::thread::thinning::learned::SHORTEST;
 use crate::recording::recorder::thread::{FrameRef, Numbers, Plan, Recorder, SetEvent};
+use crate::settings::recording::is_off;
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
 const DEPTH: usize = 32;
+
+/// With more open calls, nothing is learned, for that reason.
+const MOST_OPEN: usize = 256;
 
 /// Notes in the open calls that a burst begins.
 pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
@@ -69,16 +73,20 @@ pub(crate) fn restart_bursts(recorder: &Recorder) {
 }
 
 /// The number of calls of thinned marks, the number of skipped ones, and the probe overhead of all calls until now, for
-/// each event slot. It wraps. `None` if the bursts around now are too short to learn from.
+/// each event slot. It wraps. `None` if the bursts around now are too short to learn from, if many calls are open, and
+/// after recording has ended, when no system call is allowed.
 fn until_now(recorder: &Recorder) -> Option<([u64; 2], Numbers)> {
     let (bursts, stack) = (&recorder.bursts, &recorder.stack);
-    if bursts.length() < SHORTEST {
+    if bursts.length() < SHORTEST || is_off() {
         return None;
     }
     let mut overhead = [0_u64; EVENT_SLOTS];
     let mut add = |more: &Numbers| overhead.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
     let inner = |frame: FrameRef| frame.inner_overhead.each_ref().map(Cell::get);
-    for frame in stack.iter() {
+    for (depth, frame) in stack.iter().enumerate() {
+        if depth == MOST_OPEN {
+            return None;
+        }
         let of_set = &frame.plan().set().overhead;
         add(&inner(frame));
         add(&of_set.total.each_ref().map(Cell::get));

@@ -14,7 +14,6 @@ use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::thread::event_set::{EventSet, SetEvent};
 use crate::recording::recorder::thread::overhead::{Numbers, ProbeOverhead};
 use crate::recording::start;
-use crate::settings::recording::is_off;
 
 /// Shorter bursts teach nothing: what is left of the work for a burst would count.
 pub(crate) const SHORTEST: u32 = 128;
@@ -26,10 +25,10 @@ const FEWEST: f64 = 512.0;
 /// thread did something rare in the burst or in the gap.
 const FROM: f64 = -1.0;
 const TO: f64 = 4.0;
-/// A burst that differs more from those before teaches only so many times the usual difference.
-const MOST_APART: f64 = 2.0;
-/// The least usual difference, as a multiple of that overhead.
-const LEAST_APART: f64 = 1.0 / 16.0;
+/// A burst that is further from the mean of those before teaches only so many mean deviations.
+const MOST_DEVIATIONS: f64 = 2.0;
+/// The least mean deviation, as a multiple of that overhead.
+const LEAST_DEVIATION: f64 = 1.0 / 16.0;
 
 /// The calls of thinned marks in a gap or in a burst, and what the thread needed meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +58,8 @@ pub(crate) struct Learned {
     waited: [Cell<u64>; EVENT_SLOTS],
     /// The gap before the burst.
     gap: Cell<Span>,
-    /// For each event slot: how much more some calls cost, how many they are, and how far apart bursts were.
+    /// For each event slot: how much more some calls cost, how many they are, and their deviation from the mean
+    /// before.
     sums: [Cell<[f64; 3]>; EVENT_SLOTS],
     /// The overhead of a call and of a skipped one, as calibration measured it; how much is added to the first; and how
     /// much was when the burst began.
@@ -99,11 +99,10 @@ impl Learned {
         let before = self.calls.replace(calls);
         let [calls, skipped] = [0, 1].map(|kind| calls[kind].saturating_sub(before[kind]));
         span.calls = calls as f64;
-        // After recording has ended, no system call is allowed.
-        let reads_cpu = !is_off() && slots.iter().any(|slot| slot.reads_ticks());
-        let cpu_ns = if reads_cpu { thread_cpu_ns() } else { None };
-        let ticks = cpu_ns.zip(self.cpu_ns.replace(cpu_ns));
-        let ticks = ticks.map(|(now, before)| start::ticks_in(now.saturating_sub(before)));
+        let cpu_ns = if slots.iter().any(|slot| slot.reads_ticks()) { thread_cpu_ns() } else { None };
+        // The clocks of some systems are coarse.
+        let elapsed = cpu_ns.zip(self.cpu_ns.replace(cpu_ns)).filter(|(now, before)| now > before);
+        let ticks = elapsed.map(|(now, before)| start::ticks_in(now - before));
         let overhead_before = self.overhead.replace(overhead);
         for (n, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.depends_on_caches()) {
             let counted = if slot.reads_ticks() {
@@ -123,7 +122,7 @@ impl Learned {
 
     /// Learns from a burst and the gap before it.
     fn learn(&self, gap: Span, burst: Span) {
-        if gap.calls == 0.0 || burst.calls < SHORTEST.into() {
+        if gap.calls.min(burst.calls) < SHORTEST.into() {
             return;
         }
         for n in 0..EVENT_SLOTS {
@@ -132,14 +131,14 @@ impl Learned {
             if more.is_nan() {
                 continue;
             }
-            let sums @ [sum, calls, apart] = self.sums[n].get();
+            let sums @ [sum, calls, deviations] = self.sums[n].get();
             // What the bursts before taught; at first, that calibration was right.
             let (mean, forget) = (sum / calls.max(FEWEST), HALF / (HALF + burst.calls));
-            let most = MOST_APART * (apart / calls.max(FEWEST)).max(LEAST_APART * measured);
-            let near = if calls < FEWEST { more } else { more.clamp(mean - most, mean + most) };
+            let most = MOST_DEVIATIONS * (deviations / calls.max(FEWEST)).max(LEAST_DEVIATION * measured);
+            let limited = if calls < FEWEST { more } else { more.clamp(mean - most, mean + most) };
             // If nothing is learned for long, what was learned before is no longer true.
             let weight = if (FROM * measured..=TO * measured).contains(&more) { burst.calls } else { 0.0 };
-            let new = [near, 1.0, (near - mean).abs()];
+            let new = [limited, 1.0, (limited - mean).abs()];
             self.sums[n].set(array::from_fn(|kind| sums[kind] * forget + new[kind] * weight));
         }
     }

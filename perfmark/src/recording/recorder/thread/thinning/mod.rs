@@ -253,10 +253,10 @@ impl Thinning {
         }
     }
 
-    /// Notes perfmark's own work, which took so much. If it took long, other threads had the CPU.
+    /// Notes perfmark's own work, which took so much.
     pub(crate) fn note_work(&self, work: &Numbers, slots: &EventSlots) {
-        for (n, _) in slots.iter().enumerate().filter(|(_, slot)| slot.reads_ticks()) {
-            if work[n] > self.preemption.long {
+        for (n, _) in slots.iter().enumerate().filter(|(_, slot)| slot.is_ticks()) {
+            if self.preemption.is_in_work(work[n]) {
                 self.learned.note_wait(n, work[n]);
                 self.preemption.begin();
             }

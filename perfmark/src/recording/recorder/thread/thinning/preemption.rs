@@ -7,19 +7,23 @@ use std::cell::Cell;
 
 use perfmark_rdpmc::clock;
 
-use crate::platform::usage::{thread_cpu_ns, thread_waits};
+use crate::platform::errno::KeepErrno;
+use crate::platform::usage::{thread_cpu_ns, voluntary_switches};
 use crate::recording::start;
 use crate::settings::recording::is_off;
 
-/// Shorter calls are not looked at: that takes about a microsecond.
+/// Shorter calls are not looked at: that takes about a microsecond. Shorter times are not left out: interrupts take
+/// some, too.
 const LONG_NS: u64 = 16_000;
+/// Own work of perfmark that takes so many times longer contains time of other threads.
+const LONG_WORK: u64 = 32;
 
 /// What the thread has used until a moment.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     ticks: u64,
     cpu_ns: u64,
-    waits: u64,
+    voluntary_switches: u64,
 }
 
 impl Usage {
@@ -28,8 +32,9 @@ impl Usage {
         if is_off() || cfg!(perfmark_scripted) {
             return None;
         }
-        let waits = thread_waits()?;
-        Some(Self { ticks: clock::ticks(), cpu_ns: thread_cpu_ns()?, waits })
+        let _errno = KeepErrno::new();
+        let voluntary_switches = voluntary_switches()?;
+        Some(Self { ticks: clock::ticks(), cpu_ns: thread_cpu_ns()?, voluntary_switches })
     }
 }
 
@@ -54,14 +59,26 @@ impl Preemption {
         self.last.set(Usage::now());
     }
 
-    /// The ticks since the last time in which other threads had the CPU. 0 if the thread also waited by itself.
-    pub(crate) fn take(&self) -> u64 {
+    /// Whether other threads had the CPU in perfmark's own work, which took so many ticks.
+    pub(crate) fn is_in_work(&self, ticks: u64) -> bool {
+        ticks > self.long * LONG_WORK
+    }
+
+    /// The part of a call that ends now, of so many ticks, in which other threads had the CPU. 0 if the thread also
+    /// waited by itself since the last time.
+    pub(crate) fn in_call(&self, ticks: u64) -> u64 {
         let now = Usage::now();
         let Some((now, before)) = now.zip(self.last.replace(now)) else { return 0 };
-        if now.waits != before.waits {
+        if now.voluntary_switches != before.voluntary_switches {
             return 0;
         }
         let on_cpu = start::ticks_in(now.cpu_ns.saturating_sub(before.cpu_ns));
-        now.ticks.saturating_sub(before.ticks).saturating_sub(on_cpu)
+        let preempted = now.ticks.saturating_sub(before.ticks).saturating_sub(on_cpu);
+        // If it does not fit into the call, some of it was before. What the thread did on the CPU may have been, too.
+        let in_call = if preempted <= ticks { preempted } else { ticks.saturating_sub(on_cpu) };
+        let in_call = if in_call > self.long { in_call } else { 0 };
+        // The rest may be in a call around this one.
+        self.last.set(Some(Usage { ticks: now.ticks - (preempted - in_call), ..now }));
+        in_call
     }
 }
