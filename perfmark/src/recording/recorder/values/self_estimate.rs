@@ -24,14 +24,16 @@ const MOST_OPEN: usize = 256;
 pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     recorder.burst_began.set(recorder.stack.serial.get());
     let Some((thinning, slots)) = recorder.thinning() else { return };
+    let burst = recorder.bursts.complete();
+    if burst != 0 {
+        thinning.learned.begin(until_now(recorder), slots);
+    }
     if slots.iter().any(|slot| slot.is_ticks()) {
         thinning.preemption.begin();
     }
-    let burst = recorder.bursts.complete();
     if burst == 0 {
         return;
     }
-    thinning.learned.begin(until_now(recorder), slots);
     let mut depth = 0;
     visit_open(recorder, &mut |frame, costs| {
         frame.begin_burst(burst);

@@ -5,7 +5,6 @@
 //! that calibration did not see: caches and branch predictors do not hold all that a measured call needs. It needs less
 //! if the call's instructions overlap with the program's, or if the processor was slower during calibration.
 
-use std::array;
 use std::cell::Cell;
 
 use crate::platform::usage::thread_cpu_ns;
@@ -18,17 +17,13 @@ use crate::recording::start;
 /// Shorter bursts teach nothing: what is left of the work for a burst would count.
 pub(crate) const SHORTEST: u32 = 128;
 /// What is learned from calls counts half as much after so many more.
-const HALF: f64 = 65_536.0;
+const HALF: f64 = 16_384.0;
 /// What fewer calls teach is divided by this number instead of theirs, so it counts less.
 const FEWEST: f64 = 512.0;
 /// The least and the most that a burst may teach, as multiples of the overhead that calibration measured. Beyond, the
 /// thread did something rare in the burst or in the gap.
 const FROM: f64 = -1.0;
 const TO: f64 = 4.0;
-/// A burst that is further from the mean of those before teaches only so many mean deviations.
-const MOST_DEVIATIONS: f64 = 2.0;
-/// The least mean deviation, as a multiple of that overhead.
-const LEAST_DEVIATION: f64 = 1.0 / 16.0;
 
 /// The calls of thinned marks in a gap or in a burst, and what the thread needed meanwhile.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +53,8 @@ pub(crate) struct Learned {
     waited: [Cell<u64>; EVENT_SLOTS],
     /// The gap before the burst.
     gap: Cell<Span>,
-    /// For each event slot: how much more some calls cost, how many they are, and their deviation from the mean
-    /// before.
-    sums: [Cell<[f64; 3]>; EVENT_SLOTS],
+    /// For each event slot, how much more some calls cost, and how many they are.
+    sums: [Cell<[f64; 2]>; EVENT_SLOTS],
     /// The overhead of a call and of a skipped one, as calibration measured it; how much is added to the first; and how
     /// much was when the burst began.
     measured: [Cell<u64>; EVENT_SLOTS],
@@ -131,22 +125,17 @@ impl Learned {
             if more.is_nan() {
                 continue;
             }
-            let sums @ [sum, calls, deviations] = self.sums[n].get();
-            // What the bursts before taught; at first, that calibration was right.
-            let (mean, forget) = (sum / calls.max(FEWEST), HALF / (HALF + burst.calls));
-            let most = MOST_DEVIATIONS * (deviations / calls.max(FEWEST)).max(LEAST_DEVIATION * measured);
-            let limited = if calls < FEWEST { more } else { more.clamp(mean - most, mean + most) };
+            let [sum, calls] = self.sums[n].get().map(|sum| sum * HALF / (HALF + burst.calls));
+            let is_known = (FROM * measured..=TO * measured).contains(&more);
             // If nothing is learned for long, what was learned before is no longer true.
-            let weight = if (FROM * measured..=TO * measured).contains(&more) { burst.calls } else { 0.0 };
-            let new = [limited, 1.0, (limited - mean).abs()];
-            self.sums[n].set(array::from_fn(|kind| sums[kind] * forget + new[kind] * weight));
+            self.sums[n].set(if is_known { [sum + more * burst.calls, calls + burst.calls] } else { [sum, calls] });
         }
     }
 
     /// Chooses how much is added from now on.
     pub(crate) fn adapt(&self) {
         for ((added, sums), measured) in self.added.iter().zip(&self.sums).zip(&self.measured) {
-            let [sum, calls, _] = sums.get();
+            let [sum, calls] = sums.get();
             // No overhead is negative.
             let more = (sum / calls.max(FEWEST)).round().max(-(measured.get() as f64));
             #[expect(clippy::cast_possible_truncation, reason = "saturates")]
