@@ -210,7 +210,7 @@ fn locked_memory_is_computed_from_its_two_limits() {
         (PARANOID, "2\n"),
         (STATUS, NOBODY),
     ];
-    let mut support = described("limits", &files);
+    let mut support = described("locked", &files);
     assert_eq!(support.locked_memory.rlimit_memlock, Some(8 << 20));
     support.locked_memory.page_bytes = Some(4096);
     assert_eq!(support.locked_memory.counters(), Some(3 * 129 + 2048));

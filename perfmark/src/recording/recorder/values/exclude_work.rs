@@ -93,6 +93,9 @@ impl Moment {
     }
 }
 
+/// In fewer ticks, no other thread has the CPU: it is less than a millisecond with each processor's tick counter.
+const SHORT_WORK: u64 = 1 << 12;
+
 /// The most open calls that work is left out of, if their frames do not track overhead.
 const DEPTH: usize = 64;
 
@@ -102,16 +105,18 @@ const DEPTH: usize = 64;
 /// overhead of the thread's calls includes it.
 pub(crate) fn exclude_work(before: Option<&Moment>, recorder: &Recorder, is_burst_edge: bool) {
     let (Some(Moment(begun)), Some(slots)) = (before, recorder.slots()) else { return };
-    let mut work = [0; EVENT_SLOTS];
+    let (mut work, mut may_be_long) = ([0; EVENT_SLOTS], false);
     for ((work, &[raw, lock]), slot) in work.iter_mut().zip(begun).zip(slots.iter()) {
         if let Some(counter) = user_counter(slot) {
             *work = counter.end_unchanged(&Region::from_parts([raw, lock, 0, 0])).unwrap_or(0);
         } else if slot.reads_ticks() {
             let ticks = clock::ticks().saturating_sub(raw);
             *work = if lock_of_switches(slot) == lock { ticks } else { 0 };
+            may_be_long |= ticks > SHORT_WORK;
         }
     }
-    if let Some((thinning, _)) = recorder.thinning() {
+    // What is executed from here on remains in the values of calls.
+    if may_be_long && let Some((thinning, _)) = recorder.thinning() {
         thinning.note_work(&work, slots);
     }
     let innermost = recorder.stack.innermost();

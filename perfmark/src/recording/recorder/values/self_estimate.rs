@@ -26,21 +26,19 @@ pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     let Some((thinning, slots)) = recorder.thinning() else { return };
     let burst = recorder.bursts.complete();
     if burst != 0 {
+        let mut depth = 0;
+        visit_open(recorder, &mut |frame, costs| {
+            frame.begin_burst(burst);
+            costs.for_each(|cost| frame.begin_costs(cost.event.n, [cost.own, cost.thinned]));
+            depth += 1;
+            depth < DEPTH
+        });
+        // As at the end, this comes after the costs are noted: about as much work is in both.
         thinning.learned.begin(until_now(recorder), slots);
     }
     if slots.iter().any(|slot| slot.is_ticks()) {
         thinning.preemption.begin();
     }
-    if burst == 0 {
-        return;
-    }
-    let mut depth = 0;
-    visit_open(recorder, &mut |frame, costs| {
-        frame.begin_burst(burst);
-        costs.for_each(|cost| frame.begin_costs(cost.event.n, [cost.own, cost.thinned]));
-        depth += 1;
-        depth < DEPTH
-    });
 }
 
 /// Notes in the open calls that the burst ends.
@@ -50,7 +48,6 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         return;
     }
     let Some((thinning, slots)) = recorder.thinning() else { return };
-    thinning.learned.end(until_now(recorder), slots);
     let (mut depth, began) = (0, recorder.burst_began.get());
     visit_open(recorder, &mut |frame, costs| {
         let noted = frame.burst() == burst;
@@ -62,6 +59,7 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         depth += 1;
         depth < DEPTH || noted
     });
+    thinning.learned.end(until_now(recorder), slots);
 }
 
 /// Lets bursts be as frequent as the thread's thinned marks need now. If they were not, the burst or gap in progress
