@@ -141,7 +141,7 @@ fn check(made_before: &Counts, earlier: &Snapshot, now: &Snapshot, failures: &Fa
     let mut unequal = String::new();
     for mark in &now.since(earlier).marks {
         for values in &mark.values {
-            let counted: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+            let counted: u64 = values.buckets.iter().map(|bucket| bucket.calls).sum();
             if counted != values.weight {
                 _ = write!(unequal, " {} {}: {counted} of {}", mark.name, values.event, values.weight);
             }

@@ -9,7 +9,7 @@ use std::env;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use perfmark::{Values, perfmark, snapshot};
+use perfmark::{Mark, perfmark, snapshot};
 
 struct Matrix {
     side: usize,
@@ -62,24 +62,18 @@ fn main() -> ExitCode {
 /// Prints each event's median of both implementations, and their ratio. perfmark prints the full table at exit.
 fn print_comparison() {
     let snapshot = snapshot();
-    let values = |name: &str| {
-        let mark = snapshot.marks.iter().find(|mark| mark.name == name);
-        mark.map(|mark| &*mark.values).unwrap_or_default()
-    };
-    let (rows, columns) = (values("sum_by_rows"), values("sum_by_columns"));
+    let find = |name: &str| snapshot.marks.iter().find(|mark| mark.name == name);
+    let (Some(rows), Some(columns)) = (find("sum_by_rows"), find("sum_by_columns")) else { return };
     println!("{:18}{:>14}{:>14}", "a call", "by rows", "by columns");
-    for by_rows in rows {
-        let Some(by_columns) = columns.iter().find(|other| other.event == by_rows.event) else { continue };
+    for by_rows in &rows.values {
+        let Some(by_columns) = columns.event(&by_rows.event) else { continue };
         if let (Some(one), Some(other)) = (by_rows.p50, by_columns.p50) {
             let times = if one > 0 { format!("{:8.2} times", other as f64 / one as f64) } else { String::new() };
             let event = if by_rows.event == "time" { "time in ns" } else { &by_rows.event };
             println!("{event:18}{one:14}{other:14}{times}");
         }
     }
-    let ratio = |values: &[Values]| {
-        let sum = |event: &str| values.iter().find(|values| values.event == event).map(|values| values.sum as f64);
-        sum("instructions").zip(sum("cycles")).map(|(instructions, cycles)| instructions / cycles)
-    };
+    let ratio = |mark: &Mark| Some(mark.event("instructions")?.sum as f64 / mark.event("cycles")?.sum as f64);
     match (ratio(rows), ratio(columns)) {
         (Some(rows), Some(columns)) => println!("instructions per cycle: by rows {rows:.2}, by columns {columns:.2}"),
         _ => println!("the cause is unknown, because this machine's counters are not available (see below)"),

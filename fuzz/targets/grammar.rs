@@ -18,7 +18,7 @@ fuzz_target!(|text: &str| {
     let event = match text.parse::<Event>() {
         Ok(event) => event,
         Err(error) => {
-            assert!(error.is_unknown_name() && !error.reason().is_empty());
+            assert!(error.is_invalid_event() && !error.reason().is_empty());
             return;
         }
     };

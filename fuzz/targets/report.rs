@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use perfmark::{Event, Format, Mark, Node, NodeValues, Overhead, Read, Report, Snapshot, Unit, Values};
+use perfmark::{Bucket, Event, Format, Mark, Node, NodeValues, Overhead, Read, Report, Snapshot, Unit, Values};
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
@@ -57,7 +57,6 @@ macro_rules! fill {
 
 fn snapshot(data: &mut Unstructured<'_>) -> Result<Snapshot> {
     let mut snapshot = Snapshot::default();
-    snapshot.schema = Snapshot::SCHEMA;
     fill!(data, snapshot: program pid threads threads_at_once wall_ns cpu_ns involuntary_switches overhead_ns resets);
     snapshot.events = list(data, event)?;
     snapshot.marks = list(data, mark)?;
@@ -119,7 +118,7 @@ fn values(data: &mut Unstructured<'_>) -> Result<Values> {
     fill!(data, values: self_sum unwound_total unwound_self in_flight_total in_flight_self);
     fill!(data, values: min max mean p50 p90 p99 p999);
     values.overhead = overhead(data)?;
-    values.buckets = list(data, |data| data.arbitrary())?;
+    values.buckets = list(data, |data| Ok(Bucket::from(data.arbitrary::<(u64, u64, u64)>()?)))?;
     Ok(values)
 }
 

@@ -53,11 +53,11 @@ pub fn main(program: &str, arguments: impl IntoIterator<Item = OsString>) -> Exi
     // PERFMARK_OUTPUT may name the file that this command reads.
     perfmark::disable_report();
     let done = match CommandLine::parse_from(iter::once(program.into()).chain(arguments)).command {
-        Command::Report(arguments) => report::run(&arguments),
+        Command::Report(mut arguments) => report::run(&mut arguments),
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Mark(arguments) => mark::run(&arguments),
         Command::Unmark(arguments) => mark::unmark(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(mut arguments) => run::run(&mut arguments),
         Command::Gate(arguments) => gate::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),

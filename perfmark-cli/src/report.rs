@@ -1,18 +1,20 @@
 //! `perfmark report`: shows reports that were written as JSON.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgAction, Args};
 use perfmark::symbols::Symbols;
 use perfmark::text::{counted, sanitize, share_of_samples};
-use perfmark::{Filter, Format, FormatError, HotFunction, Report, Snapshot, Sort};
+use perfmark::{Filter, FilterError, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
 use crate::bencher;
-use crate::output::{self, Destination};
+use crate::output::{self, Destination, variable};
 use crate::reports::{self, Merged};
 use crate::samples::{self, SampleFormat};
 
@@ -33,6 +35,12 @@ pub(crate) struct Arguments {
         "each", "format", "output", "marks", "width", "top", "lines", "sort", "details", "event"
     ])]
     suggest: bool,
+}
+
+/// The value of a variable of the environment, if it is set.
+fn setting<T, E: Display>(name: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Result<Option<T>, String> {
+    let value = variable(name).map(|value| value.to_string_lossy().trim().to_owned()).filter(|value| !value.is_empty());
+    value.map(|value| parse(&value).map_err(|why| format!("{name}={value}: {why}"))).transpose()
 }
 
 fn number(number: &str) -> Result<usize, String> {
@@ -64,7 +72,19 @@ impl Form {
             None => name.parse().map(Self::Report),
         }
     }
+
+    fn name(self) -> &'static str {
+        Self::names().find(|name| Self::from_name(name) == Ok(self)).expect("each has one")
+    }
 }
+
+/// The formats for people.
+const PEOPLE: &[&str] = &["table", "markdown"];
+/// The formats for several reports. In a row, they are not a valid file of another format, or, like stacks, cannot be
+/// distinguished.
+const EACH: &[&str] = &["table", "markdown", "json", "html"];
+/// The formats that have samples, besides those of samples alone.
+const SAMPLED: &[&str] = EACH;
 
 /// The format and destination of reports.
 #[derive(Args, Debug)]
@@ -78,25 +98,26 @@ pub(crate) struct Options {
     format: Form,
     /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
-    marks: Option<Filter>,
+    marks: Option<Marks>,
     /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`
     #[arg(long, value_name = "N")]
     width: Option<usize>,
-    /// The most marks in a table; by default 20
+    /// The most marks with a row; by default `PERFMARK_TOP`, or 20; for table and markdown
     #[arg(long, value_name = "N|all", value_parser = number)]
     top: Option<usize>,
-    /// The most sampled lines of each mark in a table; by default 3
+    /// The most sampled lines of each mark; by default `PERFMARK_LINES`, or 3; for table and markdown
     #[arg(long, value_name = "N|all", value_parser = number)]
     lines: Option<usize>,
-    /// The column that orders the marks, the largest first; by default `self`
+    /// The column that orders the marks, the largest first; by default `self`; for table, markdown and csv
     #[arg(long, value_name = "COLUMN", value_parser = PossibleValuesParser::new(Sort::names()))]
     sort: Option<String>,
-    /// Add the details of these marks, or of all: each event, and what the values leave out; for table and markdown
+    /// Add the details of these marks, or of all: each event, and what the values leave out; by default those of
+    /// `PERFMARK_DETAILS`; for table and markdown
     #[arg(long, value_name = "MARKS", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     details: Option<Filter>,
     /// Name the lines of samples, from the programs that were sampled or their separate debug information: in the usual
     /// places, and in this file or directory. A file is used if its build id is the sampled one, or its name if there
-    /// was none
+    /// was none. For table, markdown, json, html and the formats of samples
     #[arg(
         long,
         value_name = "FILE|DIRECTORY",
@@ -110,7 +131,8 @@ pub(crate) struct Options {
     /// the first one in folded-samples
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
-    /// Add the source text around hot lines to json, where the sources are on this machine
+    /// Add the source text around hot lines to json, where the sources are on this machine; table, markdown and html
+    /// read the sources themselves
     #[arg(long)]
     embed_sources: bool,
     /// Show each report by itself instead of merging them; for table, markdown and json. A page (html) shows all of
@@ -124,24 +146,34 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Checks what can be checked before there are reports.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        // Several reports in a row are not a valid file of another format, or, like stacks, cannot be distinguished.
-        if self.each && !(self.is_for_people() || matches!(self.format, Form::Report(Format::Json | Format::Html))) {
-            let why = "several reports of another format in one file cannot be read";
-            return Err(format!("--each supports the formats table, markdown, json and html; {why}"));
-        }
-        if self.event.is_some() && !matches!(self.format, Form::Samples(_)) {
-            let formats = SampleFormat::ALL.map(|(name, _)| name).join(", ");
-            return Err(format!("--event chooses samples, and supports the formats {formats}"));
-        }
-        if self.embed_sources && self.format != Form::Report(Format::Json) {
-            return Err(
-                "--embed-sources supports the format json; table, markdown and html read the sources themselves".into(),
-            );
+    /// Checks what can be checked before there are reports, and takes what is not given from the environment.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        let of_samples = SampleFormat::ALL.map(|(name, _)| name);
+        let formats_of: [(&str, bool, &[&str]); 9] = [
+            ("--width", self.width.is_some(), &["table"]),
+            ("--top", self.top.is_some(), PEOPLE),
+            ("--lines", self.lines.is_some(), PEOPLE),
+            ("--sort", self.sort.is_some(), &["table", "markdown", "csv"]),
+            ("--details", self.details.is_some(), PEOPLE),
+            ("--symbols", self.symbols.is_some(), &[SAMPLED, &of_samples].concat()),
+            ("--event", self.event.is_some(), &of_samples),
+            ("--embed-sources", self.embed_sources, &["json"]),
+            ("--each", self.each, EACH),
+        ];
+        for (option, is_given, formats) in formats_of {
+            if is_given && !self.is_one_of(formats) {
+                let (format, formats) = (self.format.name(), formats.join(", "));
+                return Err(format!("{option}: the format {format} does not support it; these do: {formats}"));
+            }
         }
         if let Some(missing) = self.symbol_places().find(|place| !place.exists()) {
             return Err(format!("--symbols={}: there is no such file or directory", missing.display()));
+        }
+        if self.is_one_of(PEOPLE) {
+            self.top = self.top.or(setting("PERFMARK_TOP", number)?);
+            self.lines = self.lines.or(setting("PERFMARK_LINES", number)?);
+            let details = self.details.take().or(setting("PERFMARK_DETAILS", Filter::from_str)?);
+            self.details = details.filter(|marks| marks.to_string() != "off");
         }
         Ok(())
     }
@@ -180,18 +212,18 @@ impl Options {
         self.format
     }
 
-    pub(crate) fn marks(&self) -> Option<&Filter> {
+    pub(crate) fn marks(&self) -> Option<&Marks> {
         self.marks.as_ref()
     }
 
-    fn is_for_people(&self) -> bool {
-        matches!(self.format, Form::Report(Format::Table | Format::Markdown))
+    fn is_one_of(&self, formats: &[&str]) -> bool {
+        formats.contains(&self.format.name())
     }
 
     /// The snapshot, with the marks of `--marks` only.
     fn chosen(&self, snapshot: &Snapshot) -> Snapshot {
         let mut snapshot = snapshot.clone();
-        if let Some(filter) = &self.marks {
+        if let Some(Marks { filter, .. }) = &self.marks {
             snapshot.retain(|mark| filter.has_mark(mark));
         }
         snapshot
@@ -213,7 +245,7 @@ impl Options {
         if let Some(width) = self.width.or_else(|| to.columns()) {
             report = report.width(width);
         }
-        if let Some(filter) = &self.marks {
+        if let Some(Marks { filter, .. }) = &self.marks {
             report = report.marks(filter);
         }
         if let Some(top) = self.top {
@@ -259,11 +291,13 @@ impl<'a> Gathered<'a> {
     pub(crate) fn show(self, to: &Destination) -> Result<(), String> {
         let Self { options, shown, count } = self;
         let mut shown: Vec<(String, Snapshot)> = shown.into_iter().map(|(name, all)| (name, all.finish())).collect();
-        check_marks(options.marks.as_ref(), shown.iter().map(|(_, snapshot)| snapshot))?;
+        if let Some(marks) = &options.marks {
+            marks.check(shown.iter().map(|(_, snapshot)| snapshot))?;
+        }
         if count > shown.len() {
+            let each = if options.is_one_of(EACH) { "; --each shows each" } else { "" };
             output::say(&format!(
-                "merged {}; program and process number are those of the first, the time is the longest; \
-                 --each shows each",
+                "merged {}; program and process number are those of the first, the time is the longest{each}",
                 counted(count as u64, "report")
             ));
         }
@@ -276,7 +310,7 @@ impl<'a> Gathered<'a> {
         }
         let mut text = Vec::new();
         for (name, snapshot) in &shown {
-            if shown.len() > 1 && options.is_for_people() {
+            if shown.len() > 1 && options.is_one_of(PEOPLE) {
                 let before = if text.is_empty() { "" } else { "\n" };
                 _ = writeln!(&mut text, "{before}==> {} <==", sanitize(name));
             }
@@ -340,26 +374,39 @@ impl Gathered<'_> {
     }
 }
 
-/// Checks that the filter turns on at least one of the marks.
-pub(crate) fn check_marks<'a, I: IntoIterator<Item = &'a Snapshot>>(
-    filter: Option<&Filter>,
-    snapshots: I,
-) -> Result<(), String> {
-    let Some(filter) = filter else { return Ok(()) };
-    let mut example = None;
-    for snapshot in snapshots {
-        if snapshot.marks.iter().any(|mark| filter.has_mark(mark)) {
-            return Ok(());
-        }
-        example = example.or_else(|| filter.nearest(snapshot).or_else(|| snapshot.names().into_iter().next()));
-    }
-    match example {
-        Some(name) => Err(format!("--marks {filter}: no mark matches; did you mean {name}?")),
-        None => Ok(()),
+/// The marks of `--marks`.
+#[derive(Clone, Debug)]
+pub(crate) struct Marks {
+    /// As the user wrote it.
+    text: String,
+    pub(crate) filter: Filter,
+}
+
+impl FromStr for Marks {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { text: text.into(), filter: text.parse()? })
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+impl Marks {
+    /// Checks that the filter turns on at least one of the marks, if there are any.
+    pub(crate) fn check<'a, I: IntoIterator<Item = &'a Snapshot>>(&self, snapshots: I) -> Result<(), String> {
+        let (mut has_marks, mut near) = (false, None);
+        for snapshot in snapshots {
+            if snapshot.marks.iter().any(|mark| self.filter.has_mark(mark)) {
+                return Ok(());
+            }
+            has_marks |= !snapshot.marks.is_empty();
+            near = near.or_else(|| self.filter.nearest(snapshot));
+        }
+        let suggestion = near.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        if has_marks { Err(format!("--marks {}: no mark matches{suggestion}", self.text)) } else { Ok(()) }
+    }
+}
+
+pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
     reports::check_stdin(&arguments.files)?;
     let to = arguments.options.destination(Destination::Stdout)?;

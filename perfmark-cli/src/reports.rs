@@ -138,7 +138,7 @@ fn explain(bytes: &[u8], error: &serde_json::Error) -> String {
         Category::Data => {
             let header = serde_json::Deserializer::from_slice(bytes).into_iter::<Header>().next();
             match header.and_then(Result::ok).map(|header| header.schema) {
-                Some(Some(schema)) if schema != KNOWN && schema > 0 => {
+                Some(Some(schema)) if schema != KNOWN => {
                     let what_to_do = if schema > KNOWN {
                         "install the version that wrote it (cargo install perfmark-cli)"
                     } else {

@@ -183,7 +183,7 @@ impl Counter {
     /// # Errors
     ///
     /// As [`enable`](Self::enable). An event that does not sample is refused.
-    pub fn period(&self, period: u64) -> Result<(), Error> {
+    pub fn set_period(&self, period: u64) -> Result<(), Error> {
         change_period(&mut self.sources(), self.attr(), period)
     }
 
@@ -191,7 +191,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period). 0 is refused, and so is an event that inherits.
+    /// As [`set_period`](Self::set_period). 0 is refused, and so is an event that inherits.
     pub fn refresh(&self, overflows: u32) -> Result<(), Error> {
         refresh(&mut self.sources(), self.attr(), overflows)
     }
@@ -202,7 +202,7 @@ impl Counter {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period), and if its samples [go to no ring](Self::set_output).
+    /// As [`set_period`](Self::set_period), and if its samples [go to no ring](Self::set_output).
     pub fn pause_output(&self, pause: bool) -> Result<(), Error> {
         let paused = self.sources().try_for_each(|source| source.ioctl(IOC_PAUSE_OUTPUT, pause.into()));
         let why = if self.attr().samples() {

@@ -83,7 +83,7 @@ impl EmulatedCounter {
     /// # Errors
     ///
     /// - The emulator does not count this event.
-    /// - No plugin of perfmark answers, as outside the emulator.
+    /// - No plugin of perfmark answers, as outside the emulator, or one of another version.
     /// - It counts a loop of known length wrong.
     /// - The kernel refuses memory for it.
     pub fn open(event: &Event) -> Result<Self, Error> {
@@ -94,6 +94,11 @@ impl EmulatedCounter {
         })?;
         let page = EmulatedPage::request(index.min(LOADS))
             .map_err(|(call, errno)| {
+                if errno == libc::EPROTO {
+                    let why = "the versions of perfmark in `perfmark run --emulate` and in this program share counts \
+                               in different ways; install the perfmark-cli of the program's version";
+                    return Error::refused(event.to_string(), why);
+                }
                 let why = exhausted(errno).unwrap_or(match errno {
                     libc::EFBIG => {
                         "files may not have the 4,096 bytes of the page that the emulator counts in; raise \

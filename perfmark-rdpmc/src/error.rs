@@ -21,7 +21,7 @@ struct Repr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unsupported,
-    Name,
+    Invalid,
     Refused,
     Os(i32),
 }
@@ -32,13 +32,13 @@ impl Error {
         Self::new(Kind::Unsupported, subject, reason)
     }
 
-    pub(crate) fn name(subject: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::new(Kind::Name, subject, reason)
+    pub(crate) fn invalid(subject: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid, subject, reason)
     }
 
     /// No event of this machine has the name.
     pub(crate) fn unknown(subject: impl Into<String>, reason: impl Into<String>, similar: Vec<String>) -> Self {
-        let mut error = Self::name(subject, reason);
+        let mut error = Self::invalid(subject, reason);
         error.0.similar = Some(similar);
         error
     }
@@ -88,14 +88,22 @@ impl Error {
         self.0.kind == Kind::Unsupported
     }
 
-    /// Whether the event's name was not recognized.
+    /// Whether the text is not an event of this machine: its syntax is invalid, a name in it is unknown, or a value
+    /// does not fit.
     #[must_use]
-    pub fn is_unknown_name(&self) -> bool {
-        self.0.kind == Kind::Name
+    pub fn is_invalid_event(&self) -> bool {
+        self.0.kind == Kind::Invalid
     }
 
-    /// The most similar names, the most similar first, if the text is a valid name but no event of this machine has it.
-    /// `None` for all other errors.
+    /// Whether the text is a valid name, such as `cycels`, but no event of this machine has it. Not if the text has
+    /// several parts, such as `cpu/cycels/` or `sched:swich`.
+    #[must_use]
+    pub fn is_unknown_name(&self) -> bool {
+        self.0.similar.is_some()
+    }
+
+    /// The most similar names, the most similar first, if the [name is unknown](Self::is_unknown_name). `None` for all
+    /// other errors.
     #[must_use]
     pub fn similar_names(&self) -> Option<&[String]> {
         self.0.similar.as_deref()

@@ -47,10 +47,10 @@ impl OffCpuTime {
 /// assert!(time.blocked >= 5_000_000);
 /// ```
 ///
-/// It requires no PMU and no permission, except at `kernel.perf_event_paranoid` 3. It takes five pages of [locked
-/// memory](crate::support::LockedMemory::rings). [`read`](Self::read) takes a few instructions if the thread was not
-/// switched since the last time, and makes no system call. Leaving a CPU and returning takes the thread 0.4 µs longer
-/// (x86-64 virtual machine, linux 6.18).
+/// It requires no PMU, and no permission if `kernel.perf_event_paranoid` is 2 or below. Debian's 3 and Ubuntu's 4
+/// require `CAP_SYS_ADMIN`. It takes five pages of [locked memory](crate::support::LockedMemory::rings).
+/// [`read`](Self::read) takes a few instructions if the thread was not switched since the last time, and makes no
+/// system call. Leaving a CPU and returning takes the thread 0.4 µs longer (x86-64 virtual machine, linux 6.18).
 ///
 /// In a forked child, the time no longer grows, and no reading there has a difference to one of the parent's.
 #[derive(Debug)]

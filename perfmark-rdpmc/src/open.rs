@@ -78,8 +78,8 @@ pub(crate) fn open_each(
 /// At least one request.
 fn requests(attr: &Attr, target: &Target, machine: &Machine) -> Result<Vec<Request>, Error> {
     let mut requests = match attr.encode(machine) {
-        // An unknown name is an error on every platform.
-        Err(error) if error.is_unknown_name() => return Err(error),
+        // An invalid event is an error on every platform.
+        Err(error) if error.is_invalid_event() => return Err(error),
         _ if !sys::SUPPORTED => return Err(Error::unsupported(attr.to_string())),
         requests => requests?,
     };

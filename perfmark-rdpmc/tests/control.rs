@@ -92,7 +92,7 @@ fn requests_for_sampling_events() {
     let Some(mut counter) = open(&attr) else { return };
     let breakpoint = Attr::new(Breakpoint::on(&VARIABLE, Access::Write).expect("8 bytes"));
     let refused = [
-        ("PERIOD", counter.period(1_000)),
+        ("PERIOD", counter.set_period(1_000)),
         ("REFRESH", counter.refresh(1)),
         ("PAUSE_OUTPUT", counter.pause_output(true)),
     ];

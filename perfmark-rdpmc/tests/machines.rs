@@ -347,7 +347,9 @@ fn an_unknown_name_gets_suggestions_from_the_machine() {
         ("cpu/page-faults/", "neither an event nor a field"),
         ("nothing-like-it-anywhere", "available are cycles, instructions"),
     ] {
-        let message = refusal(&machine, wrong);
+        let error = wrong.parse::<Event>().and_then(|event| event.resolve(&machine)).expect_err(wrong);
+        let message = error.to_string();
         assert!(message.starts_with("event \"") && message.contains(near), "{message}");
+        assert!(error.is_invalid_event() && error.is_unknown_name() != wrong.contains('/'), "{message}");
     }
 }

@@ -12,7 +12,7 @@ mod with_record {
 /// What the functions do in a build that records nothing.
 #[cfg(not(feature = "record"))]
 mod without_record {
-    use crate::settings::{Budget, Filter, SetFilterError};
+    use crate::settings::{Budget, Filter, SettingsError};
     use crate::snapshot::{Snapshot, Thread};
 
     pub(super) fn note_api_use() {}
@@ -36,7 +36,7 @@ mod without_record {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "as in a build that records")]
-    pub(super) fn set_filter(_: &Filter) -> Result<(), SetFilterError> {
+    pub(super) fn set_filter(_: &Filter) -> Result<(), SettingsError> {
         Ok(())
     }
 
@@ -45,7 +45,7 @@ mod without_record {
     }
 
     #[allow(clippy::unnecessary_wraps, reason = "as in a build that records")]
-    pub(super) fn set_budget(_: Option<Budget>) -> Result<(), SetFilterError> {
+    pub(super) fn set_budget(_: Option<Budget>) -> Result<(), SettingsError> {
         Ok(())
     }
 
@@ -58,7 +58,7 @@ mod without_record {
 use self::with_record as recording;
 #[cfg(not(feature = "record"))]
 use self::without_record as recording;
-use crate::settings::{Budget, Filter, SetFilterError};
+use crate::settings::{Budget, Filter, SettingsError};
 use crate::snapshot::{Snapshot, Thread};
 
 /// Everything recorded until now, on all threads, including those that ended.
@@ -244,7 +244,7 @@ pub fn disable_counters() -> bool {
 /// #[perfmark(time)]
 /// fn poll() {}
 ///
-/// # fn main() -> Result<(), perfmark::SetFilterError> {
+/// # fn main() -> Result<(), perfmark::SettingsError> {
 /// set_filter(&Filter::default().off("*::poll"))?;
 /// poll();
 /// set_filter(&Filter::default())?;
@@ -255,7 +255,7 @@ pub fn disable_counters() -> bool {
 /// # Ok(())
 /// # }
 /// ```
-pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
+pub fn set_filter(filter: &Filter) -> Result<(), SettingsError> {
     recording::note_api_use();
     recording::set_filter(filter)
 }
@@ -296,7 +296,7 @@ pub fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
 /// # Ok(())
 /// # }
 /// ```
-pub fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
+pub fn set_budget(budget: Option<Budget>) -> Result<(), SettingsError> {
     recording::note_api_use();
     recording::set_budget(budget)
 }

@@ -54,7 +54,8 @@
 //!   lines execute in other functions, to the table; names of marks, separated by commas, do so for these
 //!   ([`Report::details`]). The default is `off`.
 //! - `COLUMNS`: the width of a table that does not go to a terminal. The default is 100. As the three above, it applies
-//!   to dumps, too. `perfmark run` and `perfmark report` also use it, and have options instead of the three.
+//!   to dumps, too, and is the default of an option of `perfmark run` and `perfmark report`, which refuse a wrong
+//!   value.
 //! - `PERFMARK_DUMP_INTERVAL`: the file of `PERFMARK_OUTPUT` is also replaced at this interval, in seconds, from the
 //!   first call of a mark on ([`Dumps`]). A forked child, such as a daemon, writes no dumps. By default there are none.
 //! - `PERFMARK_DUMP_SIGNAL`: a signal, such as `USR1`, at which the file is also replaced; if it comes before the first
@@ -75,8 +76,8 @@
 //!   `perfmark report` shows it on a machine without the sources (`Report::embed_sources`). The default is `read`: only
 //!   formats for people have the text, of sources that are on the machine that writes the report.
 //! - `PERFMARK_READ`: how hardware counters are read. `auto` takes the cheaper way, `user` reads in user space wherever
-//!   it is allowed, `syscall` uses read(2). `perfmark run --emulate` sets `emulated`: the emulator counts instructions.
-//!   The default is `auto`.
+//!   it is allowed, `syscall` uses read(2). `perfmark run --emulate` sets `emulated`: the emulator counts instructions,
+//!   and no time is recorded. The default is `auto`.
 //!
 //! A library that contains its own copy of perfmark, or another version of perfmark in the same program, records
 //! separately and writes its own report. The file of the second copy in the process has `.copy-2` appended to its name.
@@ -190,13 +191,13 @@ pub use control::{
 pub use macros::private;
 pub use macros::{defaults, perfmark, region};
 #[cfg(feature = "std")]
-pub use settings::{Budget, BudgetError, Filter, FilterError, SetFilterError};
+pub use settings::{Budget, BudgetError, Filter, FilterError, SettingsError};
 #[cfg(feature = "symbols")]
 pub use snapshot::symbols;
 #[cfg(feature = "std")]
 pub use snapshot::{
-    Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampledPath, SampledStack, Samples,
-    Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
+    Bucket, Event, Frame, Location, Mark, Module, Node, NodeValues, Overhead, Read, SampleTime, SampledPath,
+    SampledStack, Samples, Snapshot, SourceText, Thread, TimedThread, Unit, Values, text,
 };
 
 /// Items that only a build that records has. The documentation of the feature `record` above lists them.

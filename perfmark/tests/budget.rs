@@ -46,7 +46,7 @@ fn mark(snapshot: &Snapshot, name: &str) -> Mark {
 
 /// The mark's page faults. `None` where they are not counted.
 fn page_faults(snapshot: &Snapshot, name: &str) -> Option<Values> {
-    let values = mark(snapshot, name).values.into_iter().find(|values| values.event == "page-faults");
+    let values = mark(snapshot, name).event("page_faults").cloned();
     if values.is_none() {
         println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events);
     }
@@ -194,7 +194,7 @@ fn dense_marks_are_measured_in_part_and_rare_ones_completely() {
     (0..200).for_each(|n| _ = rare(n));
     let during = snapshot().since(&before);
     let (inner, outer) = (mark(&during, "dense"), mark(&during, "rare"));
-    assert_eq!((inner.calls, outer.calls, inner.budget, inner.every), (2_000_000, 200, Some(10.0), 1));
+    assert_eq!((inner.calls, outer.calls, inner.budget_percent, inner.every), (2_000_000, 200, Some(10.0), 1));
     assert!(inner.skipped > inner.calls * 3 / 4, "{inner:?}");
     assert_eq!((outer.skipped, outer.values[0].measured), (0, 200));
     assert!(inner.values[0].extrapolated && !outer.values[0].extrapolated);
@@ -204,7 +204,7 @@ fn dense_marks_are_measured_in_part_and_rare_ones_completely() {
     (0..1_000).for_each(|n| _ = dense(n));
     let after = snapshot().since(&before);
     let exact = mark(&after, "dense");
-    assert_eq!((exact.calls, exact.skipped, exact.budget), (1_000, 0, None));
+    assert_eq!((exact.calls, exact.skipped, exact.budget_percent), (1_000, 0, None));
     assert_eq!((exact.values[0].measured, exact.values[0].extrapolated), (1_000, false));
 }
 
@@ -268,7 +268,7 @@ fn every_of_a_mark_and_of_the_filter_takes_precedence_and_async_calls_are_measur
     let snapshot = snapshot();
     for (name, every) in [("own every", 7), ("always", 1), ("filtered", 5), ("async", 1)] {
         let mark = mark(&snapshot, name);
-        assert_eq!((mark.calls, mark.every, mark.budget), (CALLS, every, None), "{name}");
+        assert_eq!((mark.calls, mark.every, mark.budget_percent), (CALLS, every, None), "{name}");
         let measured = mark.values[0].measured;
         assert_eq!(measured + mark.skipped, CALLS, "{name}");
         // Marks of one thread share its bursts, so the number is random. Five standard errors are allowed.

@@ -51,8 +51,7 @@ const END_OF_WAITING: u64 = 660;
 
 fn instructions(name: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
-    let values = mark.map(|mark| mark.values).unwrap_or_default();
-    values.into_iter().find(|values| values.event == "instructions").unwrap_or_else(|| panic!("{name}: not recorded"))
+    mark.and_then(|mark| mark.event("instructions").cloned()).unwrap_or_else(|| panic!("{name}: not recorded"))
 }
 
 #[perfmark(instructions)]

@@ -26,15 +26,15 @@ fn a_crates_budget_applies_to_its_marks_unless_the_process_has_one() {
     const CALLS: u64 = 9_000;
     (0..CALLS).for_each(|n| _ = dense(n) + own_every(n));
     let (before, own_every) = (mark("dense"), mark("own_every"));
-    assert_eq!((before.calls, before.budget), (CALLS, Some(0.001)));
+    assert_eq!((before.calls, before.budget_percent), (CALLS, Some(0.001)));
     assert!(before.skipped > CALLS / 2, "{before:?}");
-    assert_eq!((own_every.budget, own_every.every), (None, 3));
+    assert_eq!((own_every.budget_percent, own_every.every), (None, 3));
     // Both marks share the thread's bursts, so the number is random. Five standard errors are allowed.
     let measured = own_every.values[0].measured;
     assert!(measured.abs_diff(CALLS / 3) <= 5 * (CALLS / 3).isqrt(), "{measured} of {CALLS}");
 
     set_budget(Budget::percent(100.0).ok()).expect("there are slots");
-    assert_eq!(mark("dense").budget, Some(100.0));
+    assert_eq!(mark("dense").budget_percent, Some(100.0));
     set_budget(None).expect("it takes no slot");
-    assert_eq!(mark("dense").budget, Some(0.001));
+    assert_eq!(mark("dense").budget_percent, Some(0.001));
 }

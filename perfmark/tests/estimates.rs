@@ -6,16 +6,22 @@
 
 #[path = "../../perfmark-rdpmc/tests/memory/mod.rs"]
 mod memory;
+#[path = "../../perfmark-rdpmc/tests/process/mod.rs"]
+mod process;
 mod alone;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, Once, PoisonError};
-use std::{env, thread};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
+use std::{env, mem, thread};
 
 use alone::passed_in_own_process;
 use memory::faults;
 use perfmark::private::seed_bursts;
 use perfmark::{Filter, Mark, Snapshot, Values, perfmark, reset, set_filter, snapshot};
+use process::{cpus, move_to};
 
 /// Lets the calling thread have bursts at the same calls in each run. With another `stream`, it has them at others.
 fn seed(stream: u64) {
@@ -39,7 +45,7 @@ fn set(filter: &str) {
 #[track_caller]
 fn find(snapshot: &Snapshot, name: &str) -> Option<(Mark, Values)> {
     let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known");
-    let values = mark.values.iter().find(|values| values.event == "page-faults");
+    let values = mark.event("page_faults");
     if values.is_none() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| println!("skipped: page faults of {name} are not counted here: {:?}", snapshot.events));
@@ -560,8 +566,8 @@ impl Random {
 fn sums<'a>(marks: impl IntoIterator<Item = &'a Mark>) -> BTreeMap<String, [i64; 8]> {
     let mut sums: BTreeMap<String, [i64; 8]> = BTreeMap::new();
     for mark in marks.into_iter().filter(|mark| NAMES.contains(&&*mark.name)) {
-        for values in mark.values.iter().filter(|values| values.event == "page-faults") {
-            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+        if let Some(values) = mark.event("page_faults") {
+            let buckets: u64 = values.buckets.iter().map(|bucket| bucket.calls).sum();
             assert_eq!(buckets, values.weight);
             let counts = [mark.calls, mark.skipped, values.measured, values.weight, values.estimated];
             let counts = counts.map(u64::cast_signed).into_iter();
@@ -637,5 +643,107 @@ fn sums_of_parts_equal_the_whole_whatever_is_set_meanwhile() {
             let Some((_, values)) = find(&whole, name) else { return };
             assert_near(name, values.self_sum.expect("known"), truth[name].0, IN_BURSTS * variance);
         }
+    }
+}
+
+#[perfmark(time, every = 2)]
+fn loses_the_cpu() -> Duration {
+    lose_the_cpu()
+}
+
+/// Runs until other threads had the CPU for long. Returns the time that a value may have that stands for others: on the
+/// CPU, or all of it if the thread also waited by itself.
+fn lose_the_cpu() -> Duration {
+    let (begun, before) = (Instant::now(), usage());
+    loop {
+        thread::yield_now();
+        let (elapsed, now) = (begun.elapsed(), usage());
+        let on_cpu = now.0.saturating_sub(before.0);
+        if elapsed.saturating_sub(on_cpu) > LONG {
+            return if now.1 == before.1 { on_cpu } else { elapsed };
+        }
+    }
+}
+
+#[perfmark(time)]
+fn between() -> Duration {
+    loses_the_cpu()
+}
+
+#[perfmark(time, every = 2)]
+fn around_the_loss() -> Duration {
+    works();
+    between() + OWN
+}
+
+/// Needs the CPU for so long.
+fn works() {
+    let before = usage().0;
+    while usage().0.saturating_sub(before) < OWN {}
+}
+
+#[perfmark(time, every = 2)]
+fn works_after_a_loss() {
+    works();
+}
+
+const OWN: Duration = Duration::from_micros(200);
+
+#[perfmark(time, every = 2)]
+fn waits() {
+    thread::sleep(LONG);
+}
+
+const LONG: Duration = Duration::from_millis(5);
+
+/// This thread's CPU time, and how often it waited by itself.
+fn usage() -> (Duration, i64) {
+    // SAFETY: zeroed structures are valid ones, and both calls write one.
+    let (time, usage) = unsafe {
+        let (mut time, mut usage): (libc::timespec, libc::rusage) = (mem::zeroed(), mem::zeroed());
+        assert_eq!(libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time), 0);
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        (time, usage)
+    };
+    (Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).expect("below a second")), usage.ru_nvcsw)
+}
+
+/// A measured call stands for others, which did not lose the CPU.
+#[test]
+fn time_for_which_other_threads_had_the_cpu_is_in_no_call_that_stands_for_others() {
+    if passed_in_own_process() {
+        return;
+    }
+    seed(0);
+    move_to(cpus()[0]);
+    let done = Arc::new(AtomicBool::new(false));
+    let busy = done.clone();
+    // It runs on the same CPU.
+    let other = thread::spawn(move || while !busy.load(Relaxed) {});
+    (0..4).for_each(|_| waits());
+    let most = (0..16).map(|_| around_the_loss()).max().expect("some");
+    for _ in 0..16 {
+        lose_the_cpu();
+        works_after_a_loss();
+    }
+    done.store(true, Relaxed);
+    other.join().expect("does not panic");
+    let snapshot = snapshot();
+    let time = |name: &str| {
+        let mark = snapshot.marks.iter().find(|mark| mark.name == name).expect("it is known");
+        mark.values[0].clone()
+    };
+    for name in ["loses_the_cpu", "around_the_loss"] {
+        let (values, allowed) = (time(name), most + LONG / 2);
+        assert!(u128::from(values.max.expect("some")) < allowed.as_nanos(), "{name}: {values:?}, {allowed:?}");
+    }
+    let around = time("around_the_loss");
+    let own = around.self_sum.expect("known") as f64 / around.weight as f64;
+    for (what, least) in [("self", own), ("all", time("works_after_a_loss").min.expect("some") as f64)] {
+        assert!(least >= 0.9 * OWN.as_nanos() as f64, "{what}: {least}");
+    }
+    // A call that is always measured stands for itself, and so do waits of the program's own.
+    for name in ["between", "waits"] {
+        assert!(u128::from(time(name).min.expect("some")) >= LONG.as_nanos(), "{name}");
     }
 }

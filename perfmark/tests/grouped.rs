@@ -43,8 +43,7 @@ fn alone_inside() {
 
 fn values(name: &str, event: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name).unwrap_or_else(|| panic!("no {name}"));
-    let values = mark.values.into_iter().find(|values| values.event == event);
-    values.unwrap_or_else(|| panic!("{name} has no {event}"))
+    mark.event(event).cloned().unwrap_or_else(|| panic!("{name} has no {event}"))
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn round() {
 
 fn assert_complete(mark: &Mark) {
     for values in &mark.values {
-        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight, "{mark:?}");
+        assert_eq!(values.buckets.iter().map(|bucket| bucket.calls).sum::<u64>(), values.weight, "{mark:?}");
         let left_out = mark.unwound + mark.skipped + mark.cancelled;
         assert_eq!(values.measured + values.unmeasured + left_out, mark.calls, "{mark:?}");
     }
@@ -169,7 +169,7 @@ fn no_call_is_lost_or_invented_while_filters_change() {
     assert_complete(&stopped);
     for values in skipped.values.iter().chain(&stopped.values) {
         assert_eq!(values.unmeasured, 0, "{}", values.event);
-        assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
+        assert_eq!(values.buckets.iter().map(|bucket| bucket.calls).sum::<u64>(), values.weight);
     }
 }
 
@@ -210,7 +210,7 @@ fn a_thread_reports_its_own_calls_only_and_none_of_ended_threads() {
     assert_eq!([calls(&all.marks, "of_each"), calls(&all.marks, "of_the_first")], [sum, ROUNDS * 20]);
     for (name, calls) in [("of_each", sum), ("of_the_first", ROUNDS * 20)] {
         let values = &find_mark(name).values[0];
-        assert_eq!((values.measured, values.buckets.iter().map(|bucket| bucket.2).sum::<u64>()), (calls, calls));
+        assert_eq!((values.measured, values.buckets.iter().map(|bucket| bucket.calls).sum::<u64>()), (calls, calls));
         assert!(values.min <= values.p50 && values.p50 <= values.max);
     }
 }

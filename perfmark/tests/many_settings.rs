@@ -5,7 +5,7 @@
 mod child;
 
 use child::{fork, in_child};
-use perfmark::{Filter, Mark, SetFilterError, perfmark, set_filter, snapshot};
+use perfmark::{Filter, Mark, SettingsError, perfmark, set_filter, snapshot};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware};
 
 #[perfmark(time)]
@@ -15,7 +15,7 @@ fn configured() {}
 const SETTINGS: u32 = 20_000;
 const SLOTS: u32 = 8_192;
 
-fn set(every: u32) -> Result<(), SetFilterError> {
+fn set(every: u32) -> Result<(), SettingsError> {
     set_filter(&Filter::default().every("*::configured", every))
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use alone::passed_in_own_process;
 use child::{fork, in_child};
-use perfmark::{Filter, Metrics, perfmark, snapshot};
+use perfmark::{Bucket, Filter, Metrics, perfmark, snapshot};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
@@ -95,8 +95,8 @@ fn a_scrape_has_each_marks_counts_sums_and_buckets() {
             assert!(buckets.len() > 30);
             buckets.sort_by(|one, two| one.0.total_cmp(&two.0));
             for (bound, count) in buckets {
-                let is_below = |bucket: &&(u64, u64, u64)| bucket.1 as f64 <= bound * one * (1.0 + 1e-12);
-                let below: u64 = values.buckets.iter().filter(is_below).map(|bucket| bucket.2).sum();
+                let is_below = |bucket: &&Bucket| bucket.high as f64 <= bound * one * (1.0 + 1e-12);
+                let below: u64 = values.buckets.iter().filter(is_below).map(|bucket| bucket.calls).sum();
                 assert_eq!(count, below as f64, "at {bound}");
             }
         }

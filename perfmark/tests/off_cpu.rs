@@ -175,7 +175,7 @@ fn costs<const N: usize>(mark: &str, events: [&str; N], mut call: impl FnMut()) 
         call();
         let since = perfmark::snapshot().since(&before);
         let mark = since.marks.into_iter().find(|known| known.name == mark).expect("called");
-        events.map(|event| mark.values.iter().find(|values| values.event == event).expect("recorded").sum)
+        events.map(|event| mark.event(event).expect("recorded").sum)
     };
     (0..TIMES).map(costs).collect()
 }
@@ -298,7 +298,7 @@ fn fork() {
         sleep();
         let snapshot = perfmark::snapshot();
         let sleeps = snapshot.marks.iter().find(|mark| mark.name == "sleep").expect("it was called");
-        let of = |event| sleeps.values.iter().find(|values| values.event == event).expect("recorded");
+        let of = |event| sleeps.event(event).expect("recorded");
         assert_eq!(of("off_cpu").measured, 1);
         assert_slept(1, of("off_cpu").sum + of("task-clock").sum);
         std::process::exit(0);

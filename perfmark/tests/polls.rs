@@ -29,8 +29,7 @@ fn main() {
 
 fn values(name: &str, event: &str) -> Values {
     let mark = snapshot().marks.into_iter().find(|mark| mark.name == name);
-    let values = mark.map(|mark| mark.values).unwrap_or_default();
-    values.into_iter().find(|values| values.event == event).unwrap_or_else(|| panic!("{name}: not recorded"))
+    mark.and_then(|mark| mark.event(event).cloned()).unwrap_or_else(|| panic!("{name}: not recorded"))
 }
 
 macro_rules! twins {

@@ -23,8 +23,7 @@ fn find_mark(name: &str) -> Mark {
 
 /// Calls of the mark that the event measured, and those that it did not.
 fn measured(name: &str, event: &str) -> Option<(u64, u64)> {
-    let values = find_mark(name).values.into_iter().find(|values| values.event == event)?;
-    Some((values.measured, values.unmeasured))
+    find_mark(name).event(event).map(|values| (values.measured, values.unmeasured))
 }
 
 #[perfmark(time)]
@@ -186,7 +185,7 @@ fn a_dropped_call_keeps_its_cost_whatever_settings_its_mark_has_had_since() {
         let mark = mark.expect("it was called");
         assert_eq!(mark.cancelled, 1, "{settings}");
         for event in ["time", "task-clock"] {
-            let values = mark.values.iter().find(|values| values.event == event);
+            let values = mark.event(event);
             // Counters may not be available here.
             let has_it = values.is_some_and(|values| values.unwound_total > 0);
             assert!(has_it || event != "time" && !has_task_clock(), "{settings}: {event}: {values:?}");

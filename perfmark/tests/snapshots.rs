@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::thread;
 
 use alone::passed_in_own_process;
-use perfmark::{Mark, Read, Snapshot, Values, perfmark, snapshot};
+use perfmark::{Bucket, Mark, Read, Snapshot, Values, perfmark, snapshot};
 
 #[perfmark(time, page_faults)]
 fn work(rounds: u64) -> u64 {
@@ -42,8 +42,8 @@ fn mark<'a>(snapshot: &'a Snapshot, name: &str) -> &'a Mark {
 fn counts(mark: &Mark) -> Vec<u64> {
     let values =
         mark.values.iter().flat_map(|values| [values.measured, values.weight, values.unmeasured, values.scaled]);
-    let buckets =
-        mark.values.iter().flat_map(|values| values.buckets.iter().flat_map(|&(low, high, count)| [low, high, count]));
+    let buckets = mark.values.iter().flat_map(|values| &values.buckets);
+    let buckets = buckets.flat_map(|bucket| [bucket.low, bucket.high, bucket.calls]);
     [mark.calls, mark.unwound, mark.skipped, mark.polls, mark.interrupted]
         .into_iter()
         .chain(values)
@@ -53,7 +53,7 @@ fn counts(mark: &Mark) -> Vec<u64> {
 
 /// Checks the quantiles, which are the middles of buckets within the range.
 fn assert_sound(values: &Values) {
-    assert_eq!(values.buckets.iter().map(|bucket| bucket.2).sum::<u64>(), values.weight);
+    assert_eq!(values.buckets.iter().map(|bucket| bucket.calls).sum::<u64>(), values.weight);
     let quantiles = [values.min, values.p50, values.p90, values.p99, values.p999, values.max];
     assert!(quantiles.is_sorted(), "{quantiles:?}");
     assert_eq!(quantiles.iter().flatten().count(), if values.measured > 0 { quantiles.len() } else { 0 });
@@ -134,7 +134,7 @@ fn snapshots_of_several_processes_are_merged() {
     (other.pid, other.threads) = (one.pid + 1, 3);
     // A machine whose ticks are a little longer; a mark that the first does not know.
     for values in other.marks.iter_mut().flat_map(|mark| &mut mark.values).filter(|values| values.event == "time") {
-        values.buckets.iter_mut().for_each(|bucket| (bucket.0, bucket.1) = (bucket.0 + 1, bucket.1 + 1));
+        values.buckets.iter_mut().for_each(|bucket| (bucket.low, bucket.high) = (bucket.low + 1, bucket.high + 1));
     }
     let mut unknown = mark(&one, "work").clone();
     unknown.name = "unknown".into();
@@ -142,7 +142,7 @@ fn snapshots_of_several_processes_are_merged() {
     let mut both = Snapshot::default();
     both.merge(&one);
     both.merge(&other);
-    assert_eq!((both.threads, both.schema, both.pid), (one.threads + 3, one.schema, one.pid));
+    assert_eq!((both.threads, both.pid), (one.threads + 3, one.pid));
     assert_eq!(mark(&both, "unknown"), &unknown);
     for before in one.marks.iter().filter(|mark| mark.name != "alike") {
         let after = mark(&both, &before.name);
@@ -157,8 +157,8 @@ fn snapshots_of_several_processes_are_merged() {
             for (before, after) in [(before.p50, after.p50), (before.p99, after.p99)] {
                 // The width of the value's bucket, where a tick is long, and 1/32.
                 let width = |value: u64| {
-                    let of_value = |&&(low, high, _): &&(u64, u64, u64)| (low..=high + 1).contains(&value);
-                    wide.iter().filter(of_value).map(|(low, high, _)| high - low + 1).max().unwrap_or(0)
+                    let of_value = |bucket: &&Bucket| (bucket.low..=bucket.high + 1).contains(&value);
+                    wide.iter().filter(of_value).map(|bucket| bucket.high - bucket.low + 1).max().unwrap_or(0)
                 };
                 let near = |(before, after): (u64, u64)| before.abs_diff(after) <= before / 32 + width(before) + 1;
                 assert!(before.zip(after).is_none_or(near), "{before:?} {after:?}");
@@ -173,6 +173,21 @@ fn an_empty_snapshot_changes_nothing_in_a_merged_one() {
     let mut merged = one.clone();
     merged.merge(&Snapshot::default());
     assert_eq!(merged, one);
+}
+
+#[test]
+fn merging_loses_no_call_of_a_snapshot_that_a_program_builds_itself() {
+    let built = |calls| {
+        let (mut built, mut mark) = (Snapshot::default(), Mark::default());
+        mark.calls = calls;
+        built.marks = vec![mark];
+        built
+    };
+    let (mut total, mut one) = (Snapshot::default(), built(1));
+    total.merge(&one);
+    assert_eq!(total, one);
+    one.merge(&built(2));
+    assert_eq!(one, built(3));
 }
 
 #[test]
@@ -201,7 +216,7 @@ fn a_merged_snapshot_blames_no_wrong_process_for_an_event_that_was_not_counted()
         let mut event = perfmark::Event::default();
         (event.name, event.read, event.reason) = ("cycles".into(), read, reason.map(str::to_owned));
         let mut one = Snapshot::default();
-        (one.schema, one.pid, one.events) = (1, pid, vec![event]);
+        (one.pid, one.events) = (pid, vec![event]);
         one
     };
     let lacks = |pid| of(pid, Read::None, Some("no PMU"));
@@ -322,7 +337,7 @@ fn impossible_snapshots_cause_no_panic() {
         (mark.calls, mark.in_flight, mark.unwound) = (u64::MAX, u64::MAX, u64::MAX);
         for values in &mut mark.values {
             (values.sum, values.measured, values.min, values.max) = (i64::MAX, u64::MAX, Some(9), Some(3));
-            values.buckets = vec![(9, 3, u64::MAX), (0, u64::MAX, u64::MAX), (9, 3, 1)];
+            values.buckets = [(9, 3, u64::MAX), (0, u64::MAX, u64::MAX), (9, 3, 1)].map(Bucket::from).into();
             values.self_sum = None;
         }
     }

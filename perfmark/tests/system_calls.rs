@@ -334,7 +334,8 @@ fn each_system_call_is_in_the_list() {
         ("PERFMARK_DUMP_INTERVAL", "1000000"),
         REPORTED,
     ];
-    let of_events = [("PERFMARK_EVENTS", "page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")];
+    let of_events =
+        [("PERFMARK_EVENTS", "time,page-faults"), ("PERFMARK_FILTER", "*=every:2"), ("PERFMARK_READ", "user")];
     let sampled: &[&[_]] = if cfg!(feature = "sampling") { &[&[SAMPLED]] } else { &[] };
     let lives: [&[_]; 2] = [&[], &to_file];
     let finishes: [&[_]; 2] = [&of_events, &to_file];

@@ -47,7 +47,7 @@ fn assert_counts(name: &str, calls: u64, cancelled: u64, polls: u64) {
 
 /// The values of an event. If it was not counted, prints the reason and returns None.
 fn counted<'a>(mark: &'a Mark, event: &str) -> Option<&'a Values> {
-    let values = mark.values.iter().find(|values| values.event == event);
+    let values = mark.event(event);
     if values.is_none() {
         let events = snapshot().events;
         let of_event = events.iter().find(|known| known.name == event && known.read == Read::None);

@@ -93,6 +93,13 @@ impl Compared {
         matches!(self.verdict(), Some(Verdict::More | Verdict::Less))
     }
 
+    /// Whether the value of that side is no larger than the variation of the probe overhead.
+    pub(crate) fn is_noise(&self, side: usize) -> bool {
+        let noise = self.runs[side].iter().map(|one| one.noise).fold(0.0, f64::max);
+        let value = self.judgement.map(|judgement| [judgement.base, judgement.head][side]);
+        noise > 0.0 && value.is_some_and(|value| value.abs() <= noise)
+    }
+
     /// Whether the change is in the marked calls inside, as far as that is known.
     pub(crate) fn is_of_callees(&self) -> bool {
         let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };
@@ -397,7 +404,7 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
 
 /// What let the mark skip calls, if it did.
 fn why_skipped(mark: &Mark) -> Option<&'static str> {
-    let why = match (mark.budget, mark.every) {
+    let why = match (mark.budget_percent, mark.every) {
         (Some(_), _) => "budget",
         // Another part of the run had an `every`.
         (None, 1) => "filter",

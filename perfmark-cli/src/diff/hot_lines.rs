@@ -102,7 +102,7 @@ fn merged(side: &Side) -> Snapshot {
     let mut all = Snapshot::default();
     for run in side.runs.iter().filter(|run| !run.samples.is_empty()) {
         let mut sampled = Snapshot::default();
-        (sampled.schema, sampled.samples) = (run.schema, run.samples.clone());
+        sampled.samples.clone_from(&run.samples);
         sampled.marks = run.marks.iter().map(without_values).collect();
         all.merge(&sampled);
     }

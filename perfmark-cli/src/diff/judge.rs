@@ -66,15 +66,15 @@ impl RunValues {
 
 /// The mean of the middle half of the calls, where the calls in a bucket are spread evenly over it.
 fn mid_mean(values: &Values) -> Option<f64> {
-    let count: f64 = values.buckets.iter().map(|&(.., calls)| calls as f64).sum();
+    let count: f64 = values.buckets.iter().map(|bucket| bucket.calls as f64).sum();
     let (from, to) = (0.25 * count, 0.75 * count);
     let (least, most) = (values.min?, values.max?);
     let (mut seen, mut sum) = (0.0, 0.0);
-    for &(low, high, calls) in &values.buckets {
-        let calls = calls as f64;
+    for bucket in &values.buckets {
+        let calls = bucket.calls as f64;
         let (start, end): (f64, f64) = (from.max(seen), to.min(seen + calls));
         if start < end {
-            let (low, high) = (low.max(least) as f64, high.min(most) as f64);
+            let (low, high) = (bucket.low.max(least) as f64, bucket.high.min(most) as f64);
             let middle = (start.midpoint(end) - seen) / calls;
             sum += (end - start) * (low + (high - low) * middle);
         }
@@ -266,7 +266,7 @@ mod tests {
     fn a_mid_mean_ignores_outliers_and_resolves_parts_of_a_bucket() {
         let of = |buckets: &[(u64, u64, u64)]| {
             let mut values = Values::default();
-            values.buckets = buckets.to_vec();
+            values.buckets = buckets.iter().copied().map(Into::into).collect();
             (values.min, values.max) = (buckets.first().map(|one| one.0), buckets.last().map(|one| one.1));
             mid_mean(&values)
         };

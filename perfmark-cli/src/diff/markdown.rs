@@ -2,7 +2,7 @@
 
 use super::compare::{Comparison, Pair};
 use super::gate::GateResult;
-use super::rows::{Row, lines, remarks, rows, summary};
+use super::rows::{HEADER, Row, columns, lines, remarks, rows, summary};
 use perfmark::text::{counted, escape_markdown, sentence_in_markdown};
 use std::fmt::Write as _;
 
@@ -17,7 +17,8 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let mut room = ROOM;
     let failures = List::of(failures, &mut room);
     let undecided = List::of(undecided, &mut room);
-    let table_rows = |pair| table_rows(pair, comparison);
+    let columns = columns(comparison);
+    let table_rows = |pair| table_rows(pair, comparison, &columns);
     let changed = List::of(comparison.changed().map(table_rows), &mut room);
     let remarks = List::of(remarks(comparison, gates).iter().map(|line| bullet(line)), &mut room);
     let unchanged = List::of(comparison.unchanged().map(table_rows), &mut room);
@@ -31,14 +32,18 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let mut out = format!("{sign}**perfmark**: {}\n\n", summary(comparison, gates));
     failures.write(&mut out, "");
     undecided.write(&mut out, "");
-    changed.write(&mut out, HEADER);
-    unchanged.write_folded(&mut out, HEADER, ["mark", ": no change found"]);
+    changed.write(&mut out, &header(&columns));
+    unchanged.write_folded(&mut out, &header(&columns), ["mark", ": no change found"]);
     remarks.write_folded(&mut out, "", ["remark", ""]);
     out.truncate(out.trim_end().len());
     out + "\n"
 }
 
-const HEADER: &str = "| mark | per call | base | head | change | self | finds |\n|---|---|--:|--:|--:|--:|--:|\n";
+fn header(columns: &[usize]) -> String {
+    let heads: Vec<&str> = columns.iter().map(|&column| HEADER[column]).collect();
+    let numbers = "--:|".repeat(columns.len() - 1);
+    format!("| mark | {} |\n|---|---|{numbers}\n", heads.join(" | "))
+}
 
 /// The items that fit, and the number of all items.
 struct List {
@@ -86,14 +91,14 @@ fn bullet(line: &str) -> String {
 }
 
 /// A mark's events, and its lines of source that changed, one row each.
-fn table_rows(pair: &Pair, comparison: &Comparison) -> String {
+fn table_rows(pair: &Pair, comparison: &Comparison, columns: &[usize]) -> String {
     let mut out = String::new();
     let line =
         |[place, base, head]: [String; 3]| -> Row { [place, base, head, String::new(), String::new(), String::new()] };
     for row in rows(pair, comparison).into_iter().chain(lines(pair).map(line)) {
         _ = write!(out, "| {} ", escape_markdown(&pair.label));
-        for cell in &row {
-            _ = write!(out, "| {} ", escape_markdown(cell));
+        for &column in columns {
+            _ = write!(out, "| {} ", escape_markdown(&row[column]));
         }
         out += "|\n";
     }

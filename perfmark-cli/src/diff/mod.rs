@@ -20,11 +20,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use perfmark::Filter;
 use perfmark::text::counted;
 
 use crate::output::{self, Destination};
-use crate::report::check_marks;
+use crate::report::Marks;
 use crate::reports::check_stdin;
 
 use self::compare::Comparison;
@@ -66,7 +65,7 @@ pub(crate) struct Arguments {
     allow_few_runs: bool,
     /// Compare only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
-    marks: Option<Filter>,
+    marks: Option<Marks>,
     /// Format of the comparison
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -87,8 +86,8 @@ accepts each name.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
-runs on a side, the median of the runs, if no run of one side is among those of the other, ignoring the farthest \
-one in five of each side
+runs on a side, the median of the runs, if no run of one side is among those of the other, ignoring one run in \
+five of each side: those nearest to the other side
   - time, cycles: the median per call, with three runs or more on each side (five are better): by more than the \
 resolution of the histograms (1 in 32), and as the means of counts are; with fewer runs, changes are shown and not \
 judged; with --allow-few-runs, each median must be outside of the middle half of the other side's calls
@@ -156,9 +155,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 /// Checks that the reports have the marks of `--marks`, and the events of the gates.
-pub(crate) fn check(sides: &[Side; 2], marks: Option<&Filter>, gates: &[Gate]) -> Result<(), String> {
+pub(crate) fn check(sides: &[Side; 2], marks: Option<&Marks>, gates: &[Gate]) -> Result<(), String> {
     let runs = || sides.iter().flat_map(|side| &side.runs);
-    check_marks(marks, runs())?;
+    marks.map_or(Ok(()), |marks| marks.check(runs()))?;
     let events = runs().flat_map(|run| &run.events).map(|event| &*event.name).collect();
     gates.iter().filter(|gate| !gate.is_of_coverage()).try_for_each(|gate| gate.find(&events).map(drop))
 }
@@ -166,14 +165,14 @@ pub(crate) fn check(sides: &[Side; 2], marks: Option<&Filter>, gates: &[Gate]) -
 /// Compares these marks of the sides, judges the gates, and writes the comparison.
 pub(crate) fn compare(
     sides: &[Side; 2],
-    marks: Option<&Filter>,
+    marks: Option<&Marks>,
     design: Design,
     gates: &[Gate],
     format: Format,
     to: &Destination,
 ) -> Result<ExitCode, String> {
-    check_marks(marks, sides.iter().flat_map(|side| &side.runs))?;
-    let comparison = &Comparison::of(sides, marks, design);
+    marks.map_or(Ok(()), |marks| marks.check(sides.iter().flat_map(|side| &side.runs)))?;
+    let comparison = &Comparison::of(sides, marks.map(|marks| &marks.filter), design);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
     let text = match format {
         Format::Table => table::render(comparison, &gates),

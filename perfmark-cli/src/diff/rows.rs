@@ -41,9 +41,19 @@ pub(crate) fn rows(pair: &Pair, comparison: &Comparison) -> Vec<Row> {
             if is_same { "=".into() } else { format!("{}{}", if by > 0.0 { "+" } else { "" }, grouped(by)) }
         });
         let finds = judgement.least.map_or_else(String::new, |least| format!("≥ {least:.1} %"));
-        [name, quantity(judgement.base, event.unit), quantity(judgement.head, event.unit), changed, own, finds]
+        let value = |side: usize, value: f64| {
+            format!("{}{}", if event.is_noise(side) { "~" } else { "" }, quantity(value, event.unit))
+        };
+        [name, value(0, judgement.base), value(1, judgement.head), changed, own, finds]
     };
     pair.events.iter().map(row).collect()
+}
+
+/// The columns: the last two only if some mark has a cell there.
+pub(crate) fn columns(comparison: &Comparison) -> Vec<usize> {
+    let pairs = comparison.changed().chain(comparison.unchanged());
+    let rows: Vec<Row> = pairs.flat_map(|pair| rows(pair, comparison)).collect();
+    (0..HEADER.len()).filter(|&column| column < 4 || rows.iter().any(|row| !row[column].is_empty())).collect()
 }
 
 /// The most lines that are shown of a mark.
@@ -130,6 +140,10 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     if comparison.marks.iter().any(|pair| !pair.lines.is_empty()) {
         let what = "share of the samples taken directly in the mark, ± its standard error";
         lines.push(format!("lines: {what}; the {MOST_LINES} that changed most, by more than 3 standard errors"));
+    }
+    let mut events = comparison.marks.iter().flat_map(|pair| &pair.events);
+    if events.any(|event| event.is_noise(0) || event.is_noise(1)) {
+        lines.push("~ before a value: no larger than the variation of the probe overhead".into());
     }
     let has_least = |event: &Compared| event.judgement.is_some_and(|judgement| judgement.least.is_some());
     if comparison.marks.iter().flat_map(|pair| &pair.events).any(has_least) {

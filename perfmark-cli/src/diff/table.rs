@@ -32,7 +32,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     }
     if !lines.is_empty() {
         out += "\n";
-        grid(&mut out, &lines);
+        grid(&mut out, &lines, &rows::columns(comparison));
     }
     let remarks = remarks(comparison, gates);
     if !remarks.is_empty() {
@@ -50,7 +50,7 @@ fn below(pair: &Pair, comparison: &Comparison) -> impl Iterator<Item = Result<Ro
     rows::rows(pair, comparison).into_iter().map(Ok).chain(rows::lines(pair).map(line))
 }
 
-fn grid(out: &mut String, lines: &[Result<Row, String>]) {
+fn grid(out: &mut String, lines: &[Result<Row, String>], columns: &[usize]) {
     let width = |text: &str| UnicodeWidthStr::width(text);
     let mut widths = HEADER.map(width);
     for row in lines.iter().flatten() {
@@ -59,9 +59,10 @@ fn grid(out: &mut String, lines: &[Result<Row, String>]) {
         }
     }
     let line = |cells: [&str; 6]| {
-        let mut text = format!("  {}{}", cells[0], " ".repeat(widths[0].saturating_sub(width(cells[0]))));
-        for (cell, widest) in cells.into_iter().zip(widths).skip(1) {
-            _ = write!(text, "  {}{cell}", " ".repeat(widest.saturating_sub(width(cell))));
+        let mut text = String::new();
+        for &column in columns {
+            let (cell, space) = (cells[column], " ".repeat(widths[column].saturating_sub(width(cells[column]))));
+            _ = if column == 0 { write!(text, "  {cell}{space}") } else { write!(text, "  {space}{cell}") };
         }
         text.truncate(text.trim_end().len());
         text

@@ -401,9 +401,12 @@ impl Counting {
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
         let mut varying = arguments.fail_on.iter().filter(|gate| gate.is_of_clock());
         if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| emulates) {
-            return Err(format!(
-                "--fail-on {event}: time in an emulator means nothing; compare it with `perfmark run --against`"
-            ));
+            let why = if event.contains("cycles") {
+                "an emulator has no cycles; compare them on a machine with a PMU, without --emulate"
+            } else {
+                "time in an emulator means nothing; compare it with `perfmark run --against`"
+            };
+            return Err(format!("--fail-on {event}: {why}"));
         }
         let is_one_run = arguments.times < SEVERAL || arguments.baseline.is_some();
         if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| is_one_run) {
@@ -417,11 +420,6 @@ impl Counting {
         let (of_marks, of_all) = (text("PERFMARK_FILTER"), text("PERFMARK_EVENTS"));
         if let Some(why) = of_marks.as_ref().and_then(|text| text.parse::<Filter>().err()) {
             return Err(format!("PERFMARK_FILTER: {why}"));
-        }
-        if emulates {
-            say("QEMU's user-mode emulator runs the programs and counts their events");
-        } else if !in_emulator.is_empty() {
-            say(&format!("this machine's PMU counts {}", in_emulator.join(", ")));
         }
         if let Some(list) = of_all.as_ref().filter(|_| of_marks.is_none()) {
             let known = perfmark::check_events(list).map_err(|why| format!("PERFMARK_EVENTS: {why}"))?;
@@ -441,8 +439,16 @@ impl Counting {
             }
         };
         if emulates {
+            let needed_for = if arguments.emulate {
+                "--emulate"
+            } else {
+                "no PMU counts instructions here (`perfmark doctor` says why), so an emulator is required"
+            };
             // Before anything is built.
-            run::check_emulator()?;
+            run::check_emulator().map_err(|why| format!("{needed_for}: {why}"))?;
+            say("QEMU's user-mode emulator runs the programs and counts their events");
+        } else if !in_emulator.is_empty() {
+            say(&format!("this machine's PMU counts {}", in_emulator.join(", ")));
         }
         Ok(Self { emulates, filter })
     }

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 
+use syn::ext::IdentExt as _;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{
-    AttrStyle, Attribute, Block, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Signature, TraitItemFn, Visibility,
+    AttrStyle, Attribute, Block, Expr, ExprLit, ImplItemFn, ItemFn, ItemImpl, ItemMod, ItemTrait, Lit, Signature,
+    TraitItemFn, Visibility,
 };
 
 /// A function with a body.
@@ -25,15 +28,26 @@ pub(super) struct Function {
     pub(super) is_test: bool,
 }
 
-/// All functions with a body, outside of macros, in the order of the source; or why the source cannot be read.
-pub(super) fn functions(source: &str) -> Result<Vec<Function>, String> {
+/// A module whose source is in a file of its own.
+pub(super) struct Module {
+    /// The names of the modules around it in its file, and its own.
+    pub(super) path: PathBuf,
+    /// The file that an attribute `path` names.
+    pub(super) file: Option<PathBuf>,
+    /// Whether it is compiled for tests only.
+    pub(super) is_test: bool,
+}
+
+/// All functions with a body and all modules with a file, outside of macros, in the order of the source; or why the
+/// source cannot be read.
+pub(super) fn items(source: &str) -> Result<Found, String> {
     let file = syn::parse_file(&without_beginning(source)).map_err(|why| {
         let at = why.span().start();
         format!("line {}: {why}", at.line)
     })?;
     let mut found = Found { is_test: file.attrs.iter().any(is_for_tests), ..Found::default() };
     found.visit_file(&file);
-    Ok(found.functions)
+    Ok(found)
 }
 
 /// The offsets of the tokens `#`, which begin attributes; or why the source cannot be read.
@@ -63,9 +77,13 @@ fn without_beginning(source: &str) -> String {
     " ".repeat(mark + line) + &rest[line..]
 }
 
+/// The items of a source file.
 #[derive(Default)]
-struct Found {
-    functions: Vec<Function>,
+pub(super) struct Found {
+    pub(super) functions: Vec<Function>,
+    pub(super) modules: Vec<Module>,
+    /// The names of the modules around.
+    around: PathBuf,
     /// Why the `#[perfmark]` of an item around excludes another mark; and whether an item is compiled for tests only.
     obstacle: Option<&'static str>,
     is_test: bool,
@@ -157,6 +175,14 @@ fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(|list| asks(list.tokens.clone()))
 }
 
+/// The file that `#[path = "…"]` names.
+fn file_of_attribute(attribute: &Attribute) -> Option<PathBuf> {
+    let Expr::Lit(ExprLit { lit: Lit::Str(file), .. }) = &attribute.meta.require_name_value().ok()?.value else {
+        return None;
+    };
+    attribute.path().is_ident("path").then(|| file.value().into())
+}
+
 /// Whether the attribute's arguments contain the word.
 fn mentions(attribute: &Attribute, word: &str) -> bool {
     let Ok(list) = attribute.meta.require_list() else { return false };
@@ -191,7 +217,14 @@ impl<'ast> Visit<'ast> for Found {
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        self.around.push(item.ident.unraw().to_string());
+        if item.content.is_none() {
+            let file = item.attrs.iter().find_map(file_of_attribute);
+            let is_test = self.is_test || is_test(&item.attrs);
+            self.modules.push(Module { path: self.around.clone(), file, is_test });
+        }
         self.inside(&item.attrs, true, |this| visit::visit_item_mod(this, item));
+        self.around.pop();
     }
 }
 
@@ -206,7 +239,7 @@ mod tests {
                       extern \"C\" { fn g(); }\ntrait T { fn h(); fn i() {\n#![allow(x)]\n} }\n\
                       #[cfg(test)] mod tests { fn j() {} }\n#[test] fn k() { fn l() {} }\n\
                       #[cfg(all(unix, not(test)))] fn m() {}\n#[cfg_attr(not(test), inline)] fn n() {}\n";
-        let found = functions(source).expect("valid");
+        let found = items(source).expect("valid").functions;
         let free = |one: &&Function| one.obstacle.is_none() && !one.is_test;
         assert_eq!(found.iter().filter(free).map(|one| &*one.name).collect::<Vec<_>>(), ["c", "i", "m", "n"]);
         assert_eq!(found.iter().map(|one| &*one.name).collect::<String>(), "abcdefijklmn");
@@ -220,7 +253,7 @@ mod tests {
                       #[perfmark::perfmark(skip)] fn c() {} fn d() {} const fn i() {} }\n#[perfmark(skip)] impl S {\n\
                       fn e() {} #[perfmark] fn f() {} }\n#[cfg_attr(x, perfmark::perfmark(skip))] fn g() {}\n\
                       #[perfmark(name = \"skip\")] fn h() {}\n";
-        let found = functions(source).expect("valid");
+        let found = items(source).expect("valid").functions;
         let of = |why: &str| {
             let is_so = |one: &&Function| one.obstacle.is_some_and(|obstacle| obstacle.starts_with(why));
             found.iter().filter(is_so).map(|one| &*one.name).collect::<String>()
@@ -230,7 +263,7 @@ mod tests {
 
     #[test]
     fn wrong_source_is_reported_with_its_line() {
-        let why = functions("fn a() {}\nfn b( {}\n").err().expect("not valid");
+        let why = items("fn a() {}\nfn b( {}\n").err().expect("not valid");
         assert!(why.starts_with("line 2: "), "{why}");
     }
 }

@@ -13,7 +13,7 @@ use std::{fs, thread};
 use clap::Args;
 use perfmark::text::{counted, sanitize};
 
-use self::functions::{Function, functions, hashes};
+use self::functions::{Found, Function, Module, hashes, items};
 use crate::{file, output};
 
 /// Put #[perfmark] on functions of source files
@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "FILE:LINE", required_unless_present = "all")]
     locations: Vec<String>,
     /// Mark all functions in this file or below this directory. Left out are tests, const functions, what macros
-    /// contain, build scripts, packages of procedural macros, and vendored packages. Tests in a file of their own
-    /// (`#[cfg(test)] mod tests;`) are not left out
+    /// contain, build scripts, packages of procedural macros, and vendored packages. A file of tests
+    /// (`#[cfg(test)] mod tests;`) is left out if the file with that line is also in the directory
     #[arg(long, value_name = "FILE|DIRECTORY")]
     all: Vec<PathBuf>,
 }
@@ -72,7 +72,13 @@ struct Asked<'a> {
 fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
     // Marks move the lines below them, so those of a file are inserted together.
     let mut asked: BTreeMap<PathBuf, Asked<'_>> = BTreeMap::new();
-    for path in rust_files(&arguments.all, true)? {
+    let (files, left_out) = rust_files(&arguments.all, true)?;
+    for (why, packages) in left_out {
+        let first = packages.first().expect("one").display();
+        let others = if packages.len() > 1 { format!(" and {} more", packages.len() - 1) } else { String::new() };
+        output::say(&format!("left out {first}{others}: {why}"));
+    }
+    for path in files {
         asked.entry(path).or_default().all = true;
     }
     for location in &arguments.locations {
@@ -80,29 +86,29 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
         asked.entry(canonical(path)?).or_default().lines.push((location, line));
     }
     // Nothing is written before all is read.
-    let (mut drafts, mut refused) = (Vec::new(), Vec::new());
-    for (path, asked) in asked {
-        let found = read(&path).and_then(|source| {
-            let found = functions(&source).map_err(|why| not_parsed(&path, &why))?;
-            Ok((source, found))
-        });
-        match found {
-            Ok((source, found)) => {
-                let mut starts = BTreeSet::new();
-                if asked.all {
-                    let free = found.iter().filter(|one| one.obstacle.is_none() && !one.is_test);
-                    starts.extend(free.map(|one| one.start));
-                }
-                for (location, line) in asked.lines {
-                    match start_at(&found, line) {
-                        Ok(start) => _ = starts.insert(start),
-                        Err(why) => refused.push(format!("{}: {why}", sanitize(location))),
-                    }
-                }
-                drafts.push((path, starts.len() as u64, with_marks(&source, starts)));
-            }
+    let (mut sources, mut drafts, mut refused) = (BTreeMap::new(), Vec::new(), Vec::new());
+    for path in asked.keys() {
+        let parsed = |source: String| Ok((items(&source).map_err(|why| not_parsed(path, &why))?, source));
+        match read(path).and_then(parsed) {
+            Ok(parsed) => _ = sources.insert(path.clone(), parsed),
             Err(why) => refused.push(why),
         }
+    }
+    let for_tests = files_for_tests(&sources);
+    for (path, (Found { functions, .. }, source)) in sources {
+        let Some(asked) = asked.remove(&path) else { continue };
+        let mut starts = BTreeSet::new();
+        if asked.all && !for_tests.contains(&path) {
+            let free = functions.iter().filter(|one| one.obstacle.is_none() && !one.is_test);
+            starts.extend(free.map(|one| one.start));
+        }
+        for (location, line) in asked.lines {
+            match start_at(&functions, line) {
+                Ok(start) => _ = starts.insert(start),
+                Err(why) => refused.push(format!("{}: {why}", sanitize(location))),
+            }
+        }
+        drafts.push((path, starts.len() as u64, with_marks(&source, starts)));
     }
     drafts.retain(|(_, count, _)| *count > 0);
     let manifests: BTreeSet<PathBuf> = drafts.iter().filter_map(|draft| manifest_without_perfmark(&draft.0)).collect();
@@ -118,7 +124,7 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn remove(arguments: &Unmark) -> Result<ExitCode, String> {
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
-    for path in rust_files(&arguments.places, false)? {
+    for path in rust_files(&arguments.places, false)?.0 {
         let source = match read(&path) {
             Ok(source) => source,
             Err(why) => {
@@ -157,6 +163,39 @@ fn written(
     }
     output::print(&format!("{} {verb} {}\n", counted(marks, noun), counted(files, "file")))?;
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The files of modules that are compiled for tests only, as these sources say, and of the modules in them.
+fn files_for_tests(sources: &BTreeMap<PathBuf, (Found, String)>) -> BTreeSet<PathBuf> {
+    let modules = |path: &Path| -> Vec<(bool, PathBuf)> {
+        let modules = sources.get(path).into_iter().flat_map(|(found, _)| &found.modules);
+        modules.filter_map(|module| Some((module.is_test, module_file(path, module)?))).collect()
+    };
+    let (mut left, others): (Vec<_>, Vec<_>) =
+        sources.keys().flat_map(|path| modules(path)).partition(|(is_test, _)| *is_test);
+    left.retain(|(_, file)| others.iter().all(|(_, other)| file != other));
+    let mut for_tests = BTreeSet::new();
+    while let Some((_, file)) = left.pop() {
+        if for_tests.insert(file.clone()) {
+            left.extend(modules(&file));
+        }
+    }
+    for_tests
+}
+
+/// The file of a module that the file at `path` declares.
+fn module_file(path: &Path, Module { path: names, file, .. }: &Module) -> Option<PathBuf> {
+    let folder = path.parent()?;
+    let places = match file {
+        Some(file) => vec![folder.join(file)],
+        // Those of `mod.rs`, `lib.rs` and `main.rs` are beside it.
+        None => [path.with_extension(""), folder.to_owned()]
+            .map(|folder| folder.join(names))
+            .into_iter()
+            .flat_map(|module| [module.with_extension("rs"), module.join("mod.rs")])
+            .collect(),
+    };
+    places.iter().find(|place| place.is_file()).and_then(|place| canonical(place).ok())
 }
 
 /// `src/tokens.rs:12`, or with a column, which rustc adds.
@@ -213,13 +252,22 @@ fn without_marks(source: &str) -> Result<(String, u64), String> {
     Ok((rest + &source[from..], count))
 }
 
+/// Packages whose functions are not marked, by the reason.
+type LeftOut = BTreeMap<&'static str, BTreeSet<PathBuf>>;
+
 /// These files, and the Rust files in these directories, without hidden ones and what cargo built. Of those to be
-/// marked, build scripts, packages of procedural macros and vendored ones are left out.
-fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>, String> {
-    let mut files = BTreeSet::new();
+/// marked, build scripts and packages that cannot record are left out; the second value has these packages, by reason.
+fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<(BTreeSet<PathBuf>, LeftOut), String> {
+    let (mut files, mut left_out) = (BTreeSet::new(), LeftOut::new());
+    let mut is_left_out = |package: Option<PathBuf>| {
+        let why = package.as_deref().filter(|_| is_to_mark).and_then(why_left_out);
+        if let Some((why, package)) = why.zip(package) {
+            left_out.entry(why).or_default().insert(package);
+        }
+        why.is_some()
+    };
     // A package's folder is not always below the given places.
-    let is_left_out = |place: &PathBuf| is_to_mark && package(place).is_some_and(|package| cannot_record(&package));
-    let mut left: Vec<PathBuf> = places.iter().filter(|place| !is_left_out(place)).cloned().collect();
+    let mut left: Vec<PathBuf> = places.iter().filter(|place| !is_left_out(package(place))).cloned().collect();
     while let Some(place) = left.pop() {
         if !place.is_dir() {
             // A link stays one, and what it refers to is written.
@@ -228,7 +276,7 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
         }
         let reading = |why: io::Error| format!("reading {}: {why}", place.display());
         let is_built = place.join("CACHEDIR.TAG").exists();
-        if is_built || is_to_mark && cannot_record(&place) {
+        if is_built || is_left_out(Some(place.clone())) {
             continue;
         }
         for entry in fs::read_dir(&place).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(reading)? {
@@ -242,7 +290,7 @@ fn rust_files(places: &[PathBuf], is_to_mark: bool) -> Result<BTreeSet<PathBuf>,
             }
         }
     }
-    Ok(files)
+    Ok((files, left_out))
 }
 
 /// The folder of the file's or folder's package.
@@ -251,11 +299,14 @@ fn package(place: &Path) -> Option<PathBuf> {
     place.ancestors().find(|folder| folder.join("Cargo.toml").is_file()).map(Path::to_path_buf)
 }
 
-/// Whether it is a package that cargo checks byte by byte, or that only the compiler executes.
-fn cannot_record(package: &Path) -> bool {
+/// Why the functions of a package are not marked, if they are not.
+fn why_left_out(package: &Path) -> Option<&'static str> {
+    if package.join(".cargo-checksum.json").exists() {
+        return Some("cargo checks each byte of a vendored package");
+    }
     let manifest = fs::read_to_string(package.join("Cargo.toml")).unwrap_or_default();
     let is_of_macros = manifest.lines().any(|line| line.replace(BLANKS, "").starts_with("proc-macro=true"));
-    is_of_macros || package.join(".cargo-checksum.json").exists()
+    is_of_macros.then_some("only the compiler executes a package of procedural macros")
 }
 
 fn canonical(path: &Path) -> Result<PathBuf, String> {
@@ -301,7 +352,7 @@ mod tests {
 
     /// The source with a mark on each function that can have one.
     fn marked(source: &str) -> String {
-        let found = functions(source).expect("valid");
+        let found = items(source).expect("valid").functions;
         with_marks(source, found.iter().filter(|one| one.obstacle.is_none()).map(|one| one.start).collect())
     }
 
@@ -336,7 +387,7 @@ mod tests {
             let marked = marked(source);
             let (unmarked, count) = without_marks(&marked).expect("valid");
             assert!(count > 0 && unmarked == source, "{unmarked}");
-            assert!(functions(&marked).expect("valid").iter().all(|one| one.obstacle.is_some()), "{marked}");
+            assert!(items(&marked).expect("valid").functions.iter().all(|one| one.obstacle.is_some()), "{marked}");
         }
     }
 

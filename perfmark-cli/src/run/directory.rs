@@ -63,10 +63,13 @@ impl Directory {
         }
         let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
         let more = if running.len() > 10 { ", …" } else { "" };
+        let (count, dumps, reports) = match running.len() {
+            1 => ("1 process is".into(), "its last dump, if there was one", "its report"),
+            count => (format!("{count} processes are"), "their last dumps, if there were any", "their reports"),
+        };
         say(&format!(
-            "{} still running: {}{more}; this report has their last dumps, if there were any; {} will have their \
-             reports at exit, besides those in this report",
-            if running.len() == 1 { "1 process is".into() } else { format!("{} processes are", running.len()) },
+            "{count} still running: {}{more}; this report has {dumps}; {reports} at exit will be in {}, together with \
+             the reports merged into this one",
             names.join(", "),
             self.0.display(),
         ));

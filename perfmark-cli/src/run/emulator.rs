@@ -65,7 +65,7 @@ impl Emulator {
                        pass its interpreter and the script";
             return Err((format!("{}: {why}", program.display()), NOT_EXECUTABLE));
         };
-        let path = find(OsStr::new(name)).map_err(|error| refuse(format!("--emulate: {name}: {error}; {INSTALL}")))?;
+        let path = find(OsStr::new(name)).map_err(|error| refuse(format!("{name}: {error}; {INSTALL}")))?;
         let version = output(Command::new(&path).arg("--version"))?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
         let version = version.split_whitespace().skip_while(|&word| word != "version").nth(1).unwrap_or("");
@@ -100,7 +100,7 @@ impl Emulator {
         }
         let (path, status, said) = (self.path.display(), answered.status, text(&answered.stderr));
         Err(refuse(format!(
-            "--emulate: {path} ({}) does not load perfmark's plugin ({status}): {said}; {INSTALL}; if {} does not \
+            "{path} ({}) does not load perfmark's plugin ({status}): {said}; {INSTALL}; if {} does not \
              allow programs (noexec), set TMPDIR",
             self.name,
             env::temp_dir().display()
@@ -173,9 +173,9 @@ fn executable(file: &Metadata) -> io::Result<()> {
 fn compile() -> Result<TempDir, Refusal> {
     let parent = env::temp_dir();
     let folder = private(&parent, "perfmark-plugin-");
-    let folder = folder.map_err(|error| refuse(format!("--emulate: {}: {error}", parent.display())))?;
+    let folder = folder.map_err(|error| refuse(format!("{}: {error}", parent.display())))?;
     let source = folder.path().join("plugin.c");
-    fs::write(&source, PLUGIN).map_err(|error| refuse(format!("--emulate: {}: {error}", source.display())))?;
+    fs::write(&source, PLUGIN).map_err(|error| refuse(format!("{}: {error}", source.display())))?;
     let mut command = Command::new("cc");
     command.args(["-O2", "-shared", "-fPIC", &format!("-DTRIAL_STATUS={TRIAL_STATUS}"), "-o"]);
     let answered = output(command.arg(folder.path().join("plugin.so")).arg(&source))
@@ -184,13 +184,11 @@ fn compile() -> Result<TempDir, Refusal> {
         return Ok(folder);
     }
     let (status, said) = (answered.status, text(&answered.stderr));
-    Err(refuse(format!("--emulate: cc does not compile the plugin ({status}): {said}; {COMPILER}")))
+    Err(refuse(format!("cc does not compile the plugin ({status}): {said}; {COMPILER}")))
 }
 
 fn output(command: &mut Command) -> Result<Output, Refusal> {
-    command
-        .output()
-        .map_err(|error| refuse(format!("--emulate: {}: {error}", Path::new(command.get_program()).display())))
+    command.output().map_err(|error| refuse(format!("{}: {error}", Path::new(command.get_program()).display())))
 }
 
 /// What a program printed, on one line.

@@ -63,8 +63,9 @@ __attribute__((constructor)) static void choose_interface(void) {
 #define REQUEST_1 UINT64_C(0x736e6f6974637572)
 enum { INSTRUCTIONS, BRANCHES, LOADS, STORES, EVENTS };
 struct page {
+    /* LAYOUT, once the plugin has answered. */
+    uint64_t layout;
     uint64_t counts[EVENTS];
-    uint64_t answer;
     /* The number of owners in the program. While there is one, the thread keeps its page. */
     uint64_t owners;
     /* Where the program has mapped it. */
@@ -73,7 +74,7 @@ struct page {
     uint64_t needed;
     char emulator[64];
 };
-enum { ANSWER = 1, PAGE_BYTES = 4096, LONGEST_INSTRUCTION = 15 };
+enum { LAYOUT = 1, PAGE_BYTES = 4096, LONGEST_INSTRUCTION = 15 };
 
 static char emulator[sizeof((struct page *)0)->emulator];
 
@@ -205,7 +206,7 @@ static void begin_system_call(qemu_plugin_id_t id, unsigned cpu, int64_t number,
     struct page *mapped = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)three, 0);
     if (mapped == MAP_FAILED)
         return;
-    mapped->answer = ANSWER;
+    mapped->layout = LAYOUT;
     memcpy(mapped->emulator, emulator, sizeof emulator);
     /* From the next block on, code is translated again. QEMU 8.2 and 9.2 would never release a mutex, so that no thread
      * could start (plugin_reset_destroy in plugins/loader.c). The program sees that the event is not counted. */

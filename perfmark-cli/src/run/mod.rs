@@ -76,10 +76,11 @@ PERFMARK_OUTPUT and PERFMARK_FORMAT have no effect on the program: perfmark repl
 choose the file and the format, use --output and --format.
 
 With --emulate, the program runs in QEMU's user-mode emulator (7.2 or later with plugins, such as Debian 12's package \
-qemu-user), which counts the instructions of each call exactly. It requires no PMU and no permission, but `cc`, which \
-compiles QEMU's plugin. Chapter `gate` of the guide says what it counts, and how much longer the program takes. Ctrl-C \
-ends the program without a report, unless the program handles it: set PERFMARK_DUMP_INTERVAL=1. 125 if the emulator \
-is missing or does not load the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
+qemu-user), which counts the instructions of each call exactly. Times are not recorded, because those of an emulator \
+say nothing about the processor. It requires no PMU and no permission, but `cc`, which compiles QEMU's plugin. Chapter \
+`gate` of the guide says what it counts, and how much longer the program takes. Ctrl-C ends the program without a \
+report, unless the program handles it: set PERFMARK_DUMP_INTERVAL=1. 125 if the emulator is missing or does not load \
+the plugin; 126 if the program is not an ELF program for x86-64, arm64 or riscv64.
 
 With --against, the two programs run in pairs, the order in each pair drawn at random. Their stdin is empty, and \
 their stdout is discarded. The comparison is that of `perfmark diff`, but time and cycles are judged by a \
@@ -114,8 +115,9 @@ fn filter(text: &str) -> Result<String, String> {
     Ok(text.into())
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     arguments.options.check()?;
+    let arguments = &*arguments;
     // Before there is anything to remove.
     #[cfg(unix)]
     pass_on();
@@ -134,7 +136,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let emulator = match arguments.emulate.then(|| Emulator::of(program)).transpose() {
         Ok(emulator) => emulator,
         Err((why, status)) => {
-            say(&why);
+            // Other statuses are about the program.
+            say(&if status == OWN_TROUBLE { format!("--emulate: {why}") } else { why });
             directory.end();
             return Ok(status.into());
         }
@@ -282,8 +285,9 @@ fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
     let why = match env::var("PERFMARK") {
         Ok(value) if value.trim() == "off" => "PERFMARK=off is set, so nothing is recorded",
         _ => {
-            "no marked function is linked into it with the feature `record`; or it ended by exec, _exit or abort, \
-             where PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
+            "no marked function is linked into it with the feature `record`; or it is setuid or has capabilities from \
+             its file, and ignores perfmark's variables; or it ended by exec, _exit or abort, where \
+             PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
         }
     };
     format!("{program} left no report: {why}")

@@ -90,8 +90,8 @@ impl<'a> Threads<'_, 'a> {
         let all = self.named();
         let mut by_thread: BTreeMap<usize, Vec<(u64, &Named<'_>)>> = BTreeMap::new();
         for one in &all {
-            for &(time, thread) in one.stack.times {
-                by_thread.entry(thread).or_default().push((time, one));
+            for time in one.stack.times {
+                by_thread.entry(time.thread).or_default().push((time.ns, one));
             }
         }
         // Each sample stands for that much CPU time.

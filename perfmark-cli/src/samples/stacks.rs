@@ -9,7 +9,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use perfmark::text::sanitize;
-use perfmark::{Frame, MarkedFunctions, Module, Samples, Snapshot, StackFrame};
+use perfmark::{Frame, MarkedFunctions, Module, SampleTime, Samples, Snapshot, StackFrame};
 
 /// The label of samples in no mark.
 pub(super) const OUTSIDE: &str = "outside marks";
@@ -33,7 +33,7 @@ pub(super) struct Stack<'a> {
     pub(super) has_own: bool,
     pub(super) samples: u64,
     /// As in [`SampledStack::times`](perfmark::SampledStack::times).
-    pub(super) times: &'a [(u64, usize)],
+    pub(super) times: &'a [SampleTime],
     modules: &'a [Module],
 }
 

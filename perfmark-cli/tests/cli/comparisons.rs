@@ -13,6 +13,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_comparison_has_the_names_and_the_order_of_a_report", a_comparison_has_names_and_order_of_a_report),
     ("report_and_diff_have_the_same_quantile", report_and_diff_have_the_same_quantile),
     ("small_means_are_shown", small_means_are_shown),
+    ("values_within_noise_are_flagged_and_a_column_without_cells_is_left_out", values_within_noise_are_flagged),
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
     ("marks_of_one_name_are_compared_only_if_both_sides_have_as_many", marks_of_one_name_are_compared_only_if_as_many),
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
@@ -118,6 +119,25 @@ fn small_means_are_shown() {
     assert_contains(&stdout(&["diff", &base, &base], 0), &["instructions (mean) 0.0010 0.0010 = ="]);
 }
 
+fn values_within_noise_are_flagged() {
+    let folder = Folder::new("cli-noise");
+    let run = |name: &str, time: u64| {
+        let mut short = values("time", &[time; 100]);
+        short.overhead.noise = 9;
+        folder.report(name, &snapshot(vec![mark("short", vec![short])]))
+    };
+    let (base, head) = (run("base.json", 9), run("head.json", 10));
+    let table = stdout(&["diff", &base, &head], 0);
+    let note = "~ before a value: no larger than the variation of the probe overhead";
+    assert_contains(&table, &["per call base head change no change found:", "(p50) ~9 ns 10 ns ~ +11.1 %", note]);
+    let markdown = stdout(&["diff", "--format", "markdown", &base, &head], 0);
+    assert_contains(
+        &markdown,
+        &["| mark | per call | base | head | change | |---|---|--:|--:|--:|", "| \\~9 ns | 10 ns |"],
+    );
+    assert!(!stdout(&["diff", &head, &head], 0).contains(note));
+}
+
 fn types_of_one_name_are_compared_with_themselves_only() {
     let folder = Folder::new("cli-types-of-one-name");
     let run = |name: &str, works: &[(u32, u64)]| {
@@ -184,7 +204,7 @@ fn report_and_diff_have_the_same_quantile() {
     let buckets = &mut one.marks[0].values[0].buckets;
     *buckets = buckets
         .chunks(7)
-        .map(|part| (part[0].0, part[part.len() - 1].1, part.iter().map(|bucket| bucket.2).sum()))
+        .map(|part| (part[0].low, part[part.len() - 1].high, part.iter().map(|bucket| bucket.calls).sum()).into())
         .collect();
     let median = one.marks[0].values[0].quantile(0.5);
     one.marks[0].values[0].p50 = median;
@@ -262,7 +282,7 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
-                "limited" => (mark.calls, mark.budget, mark.skipped) = (5400, Some(2.0), 5300),
+                "limited" => (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300),
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }

@@ -30,12 +30,13 @@ pub(super) const IN_EMULATOR: &[(&str, fn())] = &[
     ("emulated_branches_loads_and_stores_are_exact", branches_loads_and_stores_are_exact),
     ("emulated_threads_and_forked_processes_count_for_themselves", threads_and_processes_count_for_themselves),
     ("two_emulated_runs_give_the_same_report", two_runs_give_the_same_report),
-    ("two_emulated_runs_of_hot_functions_differ_in_time_only", two_runs_of_hot_functions_differ_in_time_only),
+    ("two_emulated_runs_of_hot_functions_count_the_same", two_runs_of_hot_functions_count_the_same),
     ("an_emulated_string_instruction_counts_once_for_each_element", a_string_instruction_counts_each_element),
     ("an_emulated_signal_handler_counts_in_the_function_that_it_interrupts", a_signal_handler_counts),
     ("emulated_programs_may_be_static_or_at_fixed_addresses", programs_may_be_static),
     ("a_program_that_an_emulated_one_starts_says_why_it_counts_nothing", a_started_program_says_why),
-    ("the_time_of_an_emulated_program_is_that_of_the_emulator", time_is_that_of_the_emulator),
+    ("a_plugin_of_another_version_is_named_with_the_remedy", a_plugin_of_another_version_is_named),
+    ("the_time_of_an_emulator_is_not_recorded", time_is_not_recorded),
     ("a_signal_that_ends_an_emulated_program_is_named_with_the_remedy", a_signal_that_ends_it_is_named),
     ("a_signal_before_an_emulated_program_runs_leaves_no_directory", a_signal_before_the_program_leaves_no_directory),
 ];
@@ -435,7 +436,7 @@ fn instructions(mark: &Mark) -> &Values {
 }
 
 fn values<'a>(mark: &'a Mark, event: &str) -> &'a Values {
-    mark.values.iter().find(|values| values.event == event).expect("counted")
+    mark.event(event).expect("counted")
 }
 
 fn least(values: &Values) -> u64 {
@@ -571,7 +572,7 @@ fn emulated_program(program: &Path, arguments: &[&str]) -> Snapshot {
     serde_json::from_slice(&fs::read(report).expect("written")).expect("a report")
 }
 
-fn two_runs_of_hot_functions_differ_in_time_only() {
+fn two_runs_of_hot_functions_count_the_same() {
     if !is_full() {
         return;
     }
@@ -581,10 +582,6 @@ fn two_runs_of_hot_functions_differ_in_time_only() {
     let run = || {
         let mut report = emulated_program(&program, &[input.to_str().expect("UTF-8")]);
         assert_eq!(report.threads, 3);
-        for mark in &mut report.marks {
-            mark.values.retain(|values| values.event == "instructions");
-            mark.overhead_ns = None;
-        }
         report.marks.sort_by(|a, b| a.name.cmp(&b.name));
         report
     };
@@ -593,7 +590,7 @@ fn two_runs_of_hot_functions_differ_in_time_only() {
     assert_eq!(report.events, other.events);
     // What each path counts inside the marks that it calls, and in itself, is all that it counts.
     let counts = |node: &Node| {
-        let counted = node.values.iter().find(|values| values.event == "instructions");
+        let counted = node.event("instructions");
         counted.map_or((0, 0), |counted| (counted.sum, counted.self_sum.expect("complete")))
     };
     for (n, node) in report.call_graph.iter().enumerate() {
@@ -661,12 +658,32 @@ fn a_started_program_says_why() {
     assert_contains(text(&output.stderr), &["emulated: instructions — counted by QEMU", why]);
 }
 
-fn time_is_that_of_the_emulator() {
-    let folder = Folder::new("cli-emulated-time");
-    let mut command = running(&folder, &["--emulate", "--filter", "*=time"], "calls");
-    let output = command.output().expect("started");
+fn a_plugin_of_another_version_is_named() {
+    let (folder, compiler) = (Folder::new("cli-emulated-layout"), Folder::new("cli-emulated-layout-cc"));
+    let path = env::var("PATH").expect("set");
+    let change = "for source; do :; done\nsed -i 's/LAYOUT = 1/LAYOUT = 2/' \"$source\"";
+    executable(&compiler, "cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
+    let mut command = running(&folder, &["--emulate", "--filter", "*=instructions"], "calls");
+    let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
     assert_code(&output, 0);
-    assert_contains(text(&output.stderr), &["emulated: time — measured in QEMU"]);
+    assert_contains(text(&output.stderr), &["install the perfmark-cli of the program's version"]);
+}
+
+fn time_is_not_recorded() {
+    let folder = Folder::new("cli-emulated-time");
+    let said = |arguments: &[&str], events: &str| {
+        let mut command = running(&folder, &[&["--emulate"], arguments].concat(), "calls");
+        let output = command.env("PERFMARK_EVENTS", events).output().expect("started");
+        assert_code(&output, 0);
+        text(&output.stderr).to_owned()
+    };
+    let why =
+        ["instructions by mark self", "not available: time — an emulator's time says nothing about the processor"];
+    assert_contains(&said(&[], "time,instructions"), &why);
+    let instead = "note: marks whose events are all unavailable record instructions instead";
+    assert_contains(&said(&["--filter", "*=time"], "time,instructions"), &[why[0], why[1], instead]);
+    // No counter may be opened.
+    assert_contains(&said(&[], "time"), &["emulated: time — measured in QEMU"]);
 }
 
 fn a_signal_that_ends_it_is_named() {
@@ -716,9 +733,9 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     let emulator = format!("qemu-{}", env::consts::ARCH);
     let path = env::var("PATH").expect("set");
     let install = "on Debian 12, `apt install qemu-user`; packages of other distributions may have no plugins";
-    refused("", &this_program(), 125, &[&format!("{emulator}: not found in PATH; "), install]);
+    refused("", &this_program(), 125, &[&format!("--emulate: {emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
-    refused(&path, "no-such-program", 127, &["no-such-program: not found in PATH"]);
+    refused(&path, "no-such-program", 127, &["perfmark: no-such-program: not found in PATH"]);
     fs::write(folder.0.join(&emulator), "not executable").expect("written");
     refused(folder.0.to_str().expect("UTF-8"), &this_program(), 125, &["not found in PATH"]);
     refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);

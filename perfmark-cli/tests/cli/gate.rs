@@ -253,6 +253,18 @@ fn a_gate_that_cannot_compare_says_why() {
     repository.check(&["--base", "HEAD", "--baseline"], 3, unsaved);
     check(&["--base", "HEAD", "--fail-on", "no_such_event:1%"], &["--fail-on", "no_such_event"]);
     check(&["--base", "HEAD", "--fail-on", "time:9%", "--emulate"], &["`perfmark run --against`"]);
+    check(&["--base", "HEAD", "--fail-on", "cycles:9%", "--emulate"], &["--fail-on cycles: an emulator has no cycles"]);
+    let lacks_emulator = |option: &str, why: &str| {
+        let output = repository.gate_with(&[("PATH", "")], &["--base", "HEAD", option], 2);
+        let told = format!("perfmark: {why}: qemu-{}: not found in PATH", env::consts::ARCH);
+        assert!(text(&output.stderr).starts_with(&told), "{}", ending(&output));
+    };
+    lacks_emulator("--emulate", "--emulate");
+    let counts = perfmark_rdpmc::support().trial.and_then(|trial| trial.instructions.ok());
+    if !counts.is_some_and(|check| check.passes()) {
+        let why = "no PMU counts instructions here (`perfmark doctor` says why), so an emulator is required";
+        lacks_emulator("--fail-on=instructions:1%", why);
+    }
     for event in ["time", "off_cpu", "on-cpu", "blocked", "preempted", "suspended", "cycles:u"] {
         let (limit, why) = (format!("{event}:9%"), format!("--fail-on {event}: it varies from run to run"));
         check(&["--base", "HEAD", "--fail-on", &limit], &[&why, "--times 3 or more"]);

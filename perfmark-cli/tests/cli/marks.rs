@@ -11,6 +11,7 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
     ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
+    ("modules_for_tests_in_files_of_their_own_are_left_out", modules_for_tests_are_left_out),
     ("samples_suggest_which_functions_to_mark", samples_suggest_which_functions_to_mark),
 ];
 
@@ -77,10 +78,49 @@ fn all_functions_of_a_folder_are_marked() {
     let source = source.to_str().expect("UTF-8");
     fs::write(folder.0.join(".cargo-checksum.json"), "").expect("written");
     for place in [source, &format!("{source}/main.rs")] {
-        assert_eq!(stdout(&["mark", "--all", place], 0), "0 new marks in 0 files\n");
+        let left_out = answer(&["mark", "--all", place], 0);
+        assert_eq!(text(&left_out.stdout), "0 new marks in 0 files\n");
+        assert_contains(text(&left_out.stderr), &[&format!("left out {all}: cargo checks each byte of a vendored")]);
     }
+    let macros = folder.0.join("src/macros");
+    for package in ["b", "a"].map(|name| macros.join(name)) {
+        fs::create_dir_all(&package).expect("made");
+        fs::write(package.join("Cargo.toml"), "[lib]\nproc-macro = true\n").expect("written");
+    }
+    fs::write(macros.join("Cargo.toml"), "[workspace]\n").expect("written");
+    let macros = macros.to_str().expect("UTF-8");
+    let why = format!("left out {macros}/a and 1 more: only the compiler executes a package of procedural macros");
+    assert_contains(&stderr(&["mark", "--all", macros], 0), &[&why]);
     fs::write(folder.0.join("src/deep/Cargo.toml"), "[package]\nname = \"inner\"\n").expect("written");
     assert_eq!(stdout(&["mark", "--all", source], 0), "2 new marks in 1 file\n");
+}
+
+fn modules_for_tests_are_left_out() {
+    let folder = Folder::new("cli-mark-tests");
+    let files = [
+        ("lib.rs", "mod a;\nmod both;\n#[cfg(test)] mod both;\n#[cfg(test)] #[path = \"fakes/of_it.rs\"] mod fakes;\n"),
+        ("a.rs", "#[cfg(test)]\nmod tests;\nmod inner { #[cfg(test)] mod r#fn; }\nmod b;\nfn a() {}\n"),
+        ("a/b.rs", "#[cfg(not(test))]\nmod c;\nfn b() {}\n"),
+        ("a/b/c.rs", "fn c() {}\n"),
+        ("both.rs", "fn both() {}\n"),
+        // Its modules are for tests, too.
+        ("a/tests/mod.rs", "mod sample;\nfn d() {}\n"),
+        ("a/tests/sample.rs", "fn e() {}\n"),
+        ("a/inner/fn.rs", "fn f() {}\n"),
+        ("fakes/of_it.rs", "fn g() {}\n"),
+        ("tests.rs", "fn not_the_module_of_a() {}\n"),
+    ];
+    for (name, source) in files {
+        fs::create_dir_all(folder.0.join(name).parent().expect("a folder")).expect("made");
+        folder.file(name, source);
+    }
+    assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "5 new marks in 5 files\n");
+    let is_marked = |name: &str| fs::read_to_string(folder.0.join(name)).expect("there").contains("perfmark");
+    let marked: Vec<&str> = files.iter().map(|(name, _)| *name).filter(|name| is_marked(name)).collect();
+    assert_eq!(marked, ["a.rs", "a/b.rs", "a/b/c.rs", "both.rs", "tests.rs"]);
+    // A location is meant.
+    let located = format!("{}/a/tests/sample.rs:1", folder.0.display());
+    assert_eq!(stdout(&["mark", &located], 0), "1 new mark in 1 file\n");
 }
 
 fn samples_suggest_which_functions_to_mark() {

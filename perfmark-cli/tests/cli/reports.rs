@@ -9,7 +9,7 @@ use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
 use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
-use super::program::{terminal, text};
+use super::program::{ending, terminal, text};
 use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -17,6 +17,8 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("bencher_gets_what_a_call_of_each_mark_costs", bencher_gets_what_a_call_costs),
     ("several_reports_are_merged_exactly_or_printed_one_by_one", several_reports_are_merged_exactly),
     ("each_is_accepted_only_with_formats_that_can_hold_several_reports", each_is_accepted_only_with_some_formats),
+    ("options_are_refused_with_formats_that_ignore_them", options_are_refused_with_formats_that_ignore_them),
+    ("variables_for_tables_are_the_defaults_of_options", variables_are_the_defaults_of_options),
     ("a_table_has_colours_on_a_terminal_that_supports_them", a_table_has_colours_on_a_terminal),
     ("zero_columns_are_as_no_columns", zero_columns_are_as_no_columns),
     ("stdin_is_read_only_once", stdin_is_read_only_once),
@@ -77,6 +79,8 @@ fn several_reports_are_merged_exactly() {
         &["merged 3 reports; program and process number are those of the first", "--each shows each"],
     );
     assert_eq!(stdout(&["report", "--format", "json", one, two, three], 0), sample::json(&merged));
+    let for_one = stderr(&["report", "--format", "csv", one, two, three], 0);
+    assert!(for_one.ends_with("the time is the longest\n"), "--each is refused for csv: {for_one}");
     let each = stdout(&["report", "--each", one, two], 0);
     assert_contains(&each, &[&format!("==> {one} <=="), &format!("==> {two} <==")]);
     let work = merged.marks.iter().find(|mark| mark.name == "work").expect("called");
@@ -98,13 +102,63 @@ fn each_is_accepted_only_with_some_formats() {
     let runs = page.split_once("id=\"runs\">").expect("the names").1.split_once("</script>").expect("their end").0;
     assert_eq!(runs.split_whitespace().collect::<String>(), names);
     for name in Format::names().filter(|name| !["table", "markdown", "json", "html"].contains(name)) {
-        let why = ["--each supports the formats table, markdown, json and html"];
+        let why = [&*format!("--each: the format {name} does not support it; these do: table, markdown, json, html")];
         assert_contains(&stderr(&["report", "--each", "--format", name, &first, &second], 2), &why);
         let never_made = folder.0.join("made");
         let made = never_made.to_str().expect("UTF-8");
         assert_contains(&stderr(&["run", "--each", "--format", name, "--", "touch", made], 2), &why);
         assert!(!never_made.exists(), "the program did not start");
     }
+}
+
+fn options_are_refused_with_formats_that_ignore_them() {
+    let folder = Folder::new("cli-ignored");
+    let file = folder.report("a.json", &report(&[("parse", 1000)]));
+    let samples = "folded-samples, pprof, firefox";
+    for (option, formats) in [
+        ("--width=90", "table"),
+        ("--top=5", "table, markdown"),
+        ("--lines=5", "table, markdown"),
+        ("--sort=total", "table, markdown, csv"),
+        ("--details", "table, markdown"),
+        ("--symbols", &format!("table, markdown, json, html, {samples}")),
+        ("--event=time", samples),
+        ("--embed-sources", "json"),
+    ] {
+        let supports = |name: &str| formats.split(", ").any(|format| format == name);
+        for name in Format::names().chain(samples.split(", ")).chain(["bencher"]).filter(|name| !supports(name)) {
+            let name_of_option = option.split('=').next().expect("one");
+            let why = format!("{name_of_option}: the format {name} does not support it; these do: {formats}");
+            assert_eq!(stderr(&["report", &file, "--format", name, option], 2), format!("perfmark: {why}\n"));
+        }
+        for name in Format::names().filter(|name| supports(name)) {
+            stdout(&["report", &file, "--format", name, option], 0);
+        }
+    }
+}
+
+fn variables_are_the_defaults_of_options() {
+    let folder = Folder::new("cli-variables");
+    let file = folder.report("a.json", &report(&[("parse", 1000), ("print", 2000)]));
+    let with = |variable: &str, value: &str, options: &[&str], status: i32| {
+        let output = perfmark(&[&["report", &file], options].concat()).env(variable, value).output().expect("started");
+        assert_eq!(output.status.code(), Some(status), "{}", ending(&output));
+        text(if status == 0 { &output.stdout } else { &output.stderr }).to_owned()
+    };
+    for (variable, value, option) in [
+        ("PERFMARK_TOP", " 0", "--top=0"),
+        ("PERFMARK_LINES", "all", "--lines=all"),
+        ("PERFMARK_DETAILS", "on", "--details"),
+        ("PERFMARK_DETAILS", "parse", "--details=parse"),
+    ] {
+        assert_eq!(with(variable, value, &[], 0), stdout(&["report", &file, option], 0), "{variable}={value}");
+        with(variable, "a=every:0", &["--format", "json"], 0);
+    }
+    assert_eq!(with("PERFMARK_TOP", "0", &["--top=20"], 0), stdout(&["report", &file], 0));
+    assert_eq!(with("PERFMARK_DETAILS", "off", &[], 0), stdout(&["report", &file], 0));
+    assert_eq!(with("PERFMARK_DETAILS", "on", &["--details=off"], 0), stdout(&["report", &file], 0));
+    let wrong = with("PERFMARK_TOP", "al", &[], 2);
+    assert_eq!(wrong, "perfmark: PERFMARK_TOP=al: expected a number or `all`\n");
 }
 
 /// What a command prints on a terminal that is its stdout and stderr.
@@ -184,10 +238,11 @@ fn marks_are_selected_by_a_filter() {
     let file = folder.report("a.json", &report(&[("parse", 1000), ("print", 2000)]));
     let shown = stdout(&["report", &file, "--marks", "app::parse"], 0);
     assert!(shown.contains("parse") && !shown.contains("print"), "{shown}");
-    assert_contains(
-        &stderr(&["report", &file, "--marks", "app::prase"], 2),
-        &["--marks app::prase", "did you mean parse?"],
-    );
+    for (typed, suggestion) in [("app::prase", "; did you mean parse?"), ("zzz", "")] {
+        let why = format!("perfmark: --marks {typed}: no mark matches{suggestion}\n");
+        assert_eq!(stderr(&["report", &file, "--marks", typed], 2), why);
+        assert_eq!(stderr(&["diff", &file, &file, "--marks", typed], 2), why);
+    }
     let by_name = stdout(&["report", &file, "--marks", "parse", "--details"], 0);
     assert!(by_name.contains("\ndetails ") && !by_name.contains("print"), "{by_name}");
     let top = stdout(&["report", &file, "--top", "0", "--sort", "calls"], 0);

@@ -3,7 +3,8 @@
 use std::fs;
 
 use perfmark::{
-    Event, Format, Frame, Location, Mark, Module, Read, Report, SampledPath, SampledStack, Snapshot, Unit, Values,
+    Bucket, Event, Format, Frame, Location, Mark, Module, Read, Report, SampledPath, SampledStack, Snapshot, Unit,
+    Values,
 };
 
 use super::program;
@@ -22,7 +23,6 @@ pub(super) fn snapshot(marks: Vec<Mark>) -> Snapshot {
         event
     };
     let mut snapshot = Snapshot::default();
-    snapshot.schema = Snapshot::SCHEMA;
     snapshot.program = "app".into();
     snapshot.pid = 7;
     snapshot.threads = 1;
@@ -49,11 +49,11 @@ pub(super) fn mark(name: &str, values: Vec<Values>) -> Mark {
 pub(super) fn values(event: &str, calls: &[u64]) -> Values {
     let mut sorted = calls.to_vec();
     sorted.sort_unstable();
-    let mut buckets: Vec<(u64, u64, u64)> = Vec::new();
+    let mut buckets: Vec<Bucket> = Vec::new();
     for &value in &sorted {
-        match buckets.last_mut().filter(|bucket| bucket.0 == value) {
-            Some(bucket) => bucket.2 += 1,
-            None => buckets.push((value, value, 1)),
+        match buckets.last_mut().filter(|bucket| bucket.low == value) {
+            Some(bucket) => bucket.calls += 1,
+            None => buckets.push((value, value, 1).into()),
         }
     }
     let (measured, sum) = (calls.len() as u64, calls.iter().sum::<u64>().cast_signed());

@@ -259,8 +259,8 @@ fn a_process_that_outlives_a_compared_run() {
     let printed = text(&output.stderr);
     let (_, about) = printed.split_once("still running: ").unwrap_or_else(|| panic!("{}", ending(&output)));
     let (pid, about) = about.split_once(' ').expect("a number");
-    let (_, about) = about.split_once("if there were any; ").expect("a directory");
-    let (directory, _) = about.split_once(" will have").expect("a directory");
+    let (_, about) = about.split_once(" at exit will be in ").expect("a directory");
+    let (directory, _) = about.split_once(", together").expect("a directory");
     // SAFETY: the process is the one that this test's program started.
     unsafe { libc::kill(pid.parse().expect("a number"), libc::SIGKILL) };
     assert_code(&output, 0);

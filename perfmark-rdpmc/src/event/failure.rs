@@ -15,7 +15,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn explain(self, subject: String) -> Error {
         match self {
-            Self::Invalid(why) => Error::name(subject, why),
+            Self::Invalid(why) => Error::invalid(subject, why),
             Self::Unknown(why, similar) => Error::unknown(subject, why, similar),
             Self::Unreadable(file) => file.explain(subject),
         }

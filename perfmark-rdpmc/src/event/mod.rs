@@ -226,7 +226,7 @@ impl FromStr for Event {
     fn from_str(text: &str) -> Result<Self, Error> {
         match parse::event(text) {
             Ok((kind, modifiers)) => Ok(Self { kind, modifiers }),
-            Err(why) => Err(Error::name(format!("event {text:?}"), why)),
+            Err(why) => Err(Error::invalid(format!("event {text:?}"), why)),
         }
     }
 }

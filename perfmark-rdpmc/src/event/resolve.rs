@@ -105,7 +105,7 @@ fn numbered(machine: &Machine, kind: u32, config: u64) -> Result<Encoding, Failu
     }
     encoding.kernel_only = kind == TYPE_TRACEPOINT && tracepoint::is_kernel_only(machine, config);
     let is_of = |pmu: &Pmu<'_>| match kind {
-        TYPE_HARDWARE | TYPE_HW_CACHE => u64::from(pmu.kind) == pmu_of_config(config),
+        TYPE_HARDWARE | TYPE_HW_CACHE => pmu.kind == pmu_of_config(config),
         _ => pmu.kind == kind,
     };
     if let Some(pmu) = valid_pmus(machine)?.into_iter().find(is_of) {

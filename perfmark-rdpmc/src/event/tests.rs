@@ -11,7 +11,7 @@ fn message(text: &str) -> String {
     match text.parse::<Event>() {
         Ok(event) => panic!("{text:?} is {event:?}"),
         Err(error) => {
-            assert!(error.is_unknown_name(), "{error}");
+            assert!(error.is_invalid_event() && !error.is_unknown_name(), "{error}");
             error.to_string()
         }
     }

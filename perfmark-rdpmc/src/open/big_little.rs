@@ -4,7 +4,7 @@
 
 use crate::event::{Encoding, Event, Hardware};
 use crate::machine::Machine;
-use crate::sys::{FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE, TYPE_HW_CACHE, pmu_of_config};
+use crate::sys::{PerfEventAttr, TYPE_HARDWARE, TYPE_HW_CACHE, pmu_of_config};
 
 /// Generic events, and their names in the PMUs' lists (`armv8_pmuv3_perf_map` in `drivers/perf/arm_pmuv3.c`).
 const LISTED: [(Hardware, &str); 9] = [
@@ -43,13 +43,7 @@ pub(super) fn reason(
         return None;
     }
     // Each of the PMUs counts cycles.
-    let cycles = PerfEventAttr {
-        kind: TYPE_HARDWARE,
-        size: PerfEventAttr::SIZE,
-        config: pmu_of_config(raw.config) << 32 | Hardware::Cycles as u64,
-        flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV,
-        ..PerfEventAttr::default()
-    };
+    let cycles = PerfEventAttr::in_user_mode(Hardware::Cycles as u64, pmu_of_config(raw.config), 0);
     matches!(error_of(&cycles), Some(libc::EINVAL | libc::ENOENT)).then_some(
         "linux before 6.6 opens no generic event on each of several Arm PMUs; name one that they list, such as \
          cpu_cycles, inst_retired or l1d_cache_refill",

@@ -60,7 +60,7 @@ impl Ring {
     /// # Errors
     ///
     /// As [`enable`](Self::enable). [`Sampler::dummy`](super::Sampler::dummy) has no period.
-    pub fn period(&self, period: u64) -> Result<(), Error> {
+    pub fn set_period(&self, period: u64) -> Result<(), Error> {
         control::change_period(&mut self.sampled(), &self.attr, period)
     }
 
@@ -70,7 +70,8 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period), after which the event goes on with its old period; and if there is no such event.
+    /// As [`set_period`](Self::set_period), after which the event goes on with its old period; and if there is no such
+    /// event.
     pub fn restart_with_period(&self, event: usize, period: u64) -> Result<(), Error> {
         let Some((attr, sources)) = self.events().nth(event) else {
             let why =
@@ -90,7 +91,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As [`period`](Self::period). 0 is refused, and so is an event that inherits.
+    /// As [`set_period`](Self::set_period). 0 is refused, and so is an event that inherits.
     pub fn refresh(&self, samples: u32) -> Result<(), Error> {
         control::refresh(&mut self.sampled(), &self.attr, samples)
     }

@@ -130,7 +130,8 @@ impl Support {
             None if self.rights.no_new_privs => {
                 format!("start the program with {capability} (no_new_privs is set, so setcap has no effect)")
             }
-            None => format!("setcap {}=ep PROGRAM", capability.to_lowercase()),
+            // It sets AT_SECURE.
+            None => format!("setcap {}=ep PROGRAM, which then ignores perfmark's variables", capability.to_lowercase()),
         }
     }
 

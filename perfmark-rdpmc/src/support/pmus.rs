@@ -7,9 +7,7 @@
 use crate::error::errno_text;
 use crate::event::Hardware;
 use crate::machine::{DEVICES, Machine};
-use crate::sys::{
-    self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr, TYPE_HARDWARE,
-};
+use crate::sys::{self, FLAG_DISABLED, FLAG_ENABLE_ON_EXEC, PerfEventAttr};
 use crate::target::Target;
 
 /// The leader is never enabled, so the group is never on the PMU. Its members are not disabled themselves, because the
@@ -73,13 +71,7 @@ impl CorePmu {
             (true, None) => return,
         };
         self.counters = count_counters(|event, leader| {
-            let attr = PerfEventAttr {
-                kind: TYPE_HARDWARE,
-                size: PerfEventAttr::SIZE,
-                config: sys::config_on_pmu(pmu, event as u64),
-                flags: FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV | if leader.is_none() { LEADER } else { 0 },
-                ..PerfEventAttr::default()
-            };
+            let attr = PerfEventAttr::in_user_mode(event as u64, pmu, if leader.is_none() { LEADER } else { 0 });
             sys::open(&attr, &Target::this_thread(), leader)
         });
     }

@@ -116,6 +116,12 @@ impl PerfEventAttr {
     pub(crate) fn dummy(flags: u64) -> Self {
         Self { kind: TYPE_SOFTWARE, size: Self::SIZE, config: COUNT_SW_DUMMY, flags, ..Self::default() }
     }
+
+    /// A generic hardware event in user mode, on [one of several PMUs](config_on_pmu). `flags` are more flags.
+    pub(crate) fn in_user_mode(id: u64, pmu: u32, flags: u64) -> Self {
+        let (config, flags) = (config_on_pmu(pmu, id), flags | FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV);
+        Self { kind: TYPE_HARDWARE, size: Self::SIZE, config, flags, ..Self::default() }
+    }
 }
 
 /// The `config` of a generic hardware or cache event for one of several PMUs: the PMU's type is the upper half
@@ -125,8 +131,8 @@ pub(crate) fn config_on_pmu(pmu: u32, id: u64) -> u64 {
 }
 
 /// The type of the PMU in such a `config`.
-pub(crate) fn pmu_of_config(config: u64) -> u64 {
-    config >> 32
+pub(crate) fn pmu_of_config(config: u64) -> u32 {
+    (config >> 32) as u32
 }
 
 /// The start of `struct perf_event_mmap_page`. The kernel writes it, also from other CPUs, so every field is an atomic.

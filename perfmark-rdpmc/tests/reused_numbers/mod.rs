@@ -20,7 +20,7 @@ const FIRST_USES: &[FirstUse] = &[
     Counter::disable,
     Counter::enable,
     |counter| counter.id().map(|_| ()),
-    |counter| counter.period(1),
+    |counter| counter.set_period(1),
     |counter| counter.pause_output(true),
 ];
 

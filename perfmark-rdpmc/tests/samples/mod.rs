@@ -66,7 +66,7 @@ pub(super) fn period_changed() {
     let Some(counter) = faults(false) else { return };
     let ring = ring_of(&counter);
     assert_eq!(samples_of_faults(&ring), FAULTS);
-    unwrap(counter.period(5));
+    unwrap(counter.set_period(5));
     // The kernel completes the old period first (`perf_swevent_set_period`).
     let _ = samples_of_faults(&ring);
     assert_eq!(samples_of_faults(&ring), FAULTS / 5);

@@ -448,7 +448,7 @@ pub(super) fn requests_change_what_is_sampled() {
     check("resume", ring.pause_output(false));
     assert!(ring.count().is_ok_and(|count| count.lost.is_none_or(|lost| lost >= 10)));
     assert_eq!(sampled(&touch(10)), 10);
-    check("period", ring.period(5));
+    check("set_period", ring.set_period(5));
     // The kernel completes the old period first.
     touch(10);
     let counted = || ring.count().unwrap_or_else(|error| panic!("{error}")).value;
@@ -490,5 +490,5 @@ pub(super) fn a_sampled_breakpoint_can_be_moved_to_another_variable() {
 }
 
 fn sampler_without_samples_has_no_period() -> Option<&'static str> {
-    open(&Sampler::dummy()).period(5).expect_err("it takes no samples").errno_name()
+    open(&Sampler::dummy()).set_period(5).expect_err("it takes no samples").errno_name()
 }

@@ -94,7 +94,7 @@ pub(super) fn requests_that_are_refused_later_name_the_cause() {
     let error = |result: Result<(), perfmark_rdpmc::Error>| result.expect_err("refused").to_string();
     for period in [0, u64::MAX] {
         let why = ["ioctl(PERIOD)", "EINVAL", &format!("a period of {period}"), "from 1 to 2^63 - 1"];
-        contains(&error(ring.period(period)), &why);
+        contains(&error(ring.set_period(period)), &why);
         contains(&error(ring.restart_with_period(0, period)), &why);
         let frequency = [&format!("a frequency of {period}"), "page-faults:u", "kernel.perf_event_max_sample_rate"];
         contains(&error(ring.restart_with_period(1, period)), &frequency);
@@ -102,7 +102,7 @@ pub(super) fn requests_that_are_refused_later_name_the_cause() {
     let fixed = "only breakpoints can be changed";
     contains(&error(ring.modify_attributes(&Sampler::new(Attr::new(Software::TaskClock)))), &["task-clock:u", fixed]);
     let mut dummy = open(&Sampler::dummy());
-    contains(&error(dummy.period(1)), &["dummy event", "takes no samples"]);
+    contains(&error(dummy.set_period(1)), &["dummy event", "takes no samples"]);
     contains(&error(dummy.modify_attributes(&faults())), &["dummy event", fixed]);
     for (other, why) in [(Sampler::dummy().clock(Clock::Monotonic), "clock"), (faults().overwrite(true), "overwritten")]
     {
@@ -110,9 +110,9 @@ pub(super) fn requests_that_are_refused_later_name_the_cause() {
     }
     let counter = Counter::open(Sampler::new(Attr::new(Software::TaskClock)).attr()).expect("as the ring");
     contains(&error(counter.pause_output(true)), &["EINVAL", "no ring", "Counter::set_output"]);
-    contains(&error(counter.period(0)), &["a period of 0", "from 1 to 2^63 - 1"]);
+    contains(&error(counter.set_period(0)), &["a period of 0", "from 1 to 2^63 - 1"]);
     let counts = Counter::open(&Attr::new(Software::TaskClock)).expect("as the ring");
-    contains(&error(counts.period(1)), &["the request is for events that sample"]);
+    contains(&error(counts.set_period(1)), &["the request is for events that sample"]);
 }
 
 pub(super) fn counters_that_sample_are_refused_with_the_same_reasons() {

@@ -98,7 +98,7 @@ pub mod private;
 /// # {
 /// let snapshot = perfmark::snapshot();
 /// let hash = snapshot.marks.iter().find(|mark| mark.name == "hash").expect("it was called");
-/// assert_eq!((hash.calls, hash.values[0].measured), (610, 10));
+/// assert_eq!((hash.calls, hash.event("time").map(|time| time.measured)), (610, Some(10)));
 /// # }
 /// ```
 ///

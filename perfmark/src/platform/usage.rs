@@ -51,6 +51,28 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
     nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// How often the calling thread waited by itself (`getrusage(2)`), by one system call. `None` if the system does not
+/// count that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn voluntary_switches() -> Option<u64> {
+    /// Of linux/resource.h; the crate `libc` does not have it for Android.
+    const RUSAGE_THREAD: libc::c_int = 1;
+    if cfg!(miri) {
+        return None;
+    }
+    // SAFETY: a zeroed rusage is a valid one, and getrusage writes one.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::getrusage(RUSAGE_THREAD, &raw mut usage) == 0).then_some(usage)?
+    };
+    u64::try_from(usage.ru_nvcsw).ok()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn voluntary_switches() -> Option<u64> {
+    None
+}
+
 /// The time of `CLOCK_MONOTONIC` in nanoseconds, which is also that of `Instant`. `None` if it is unknown. Where
 /// the kernel maps the code for it (vDSO), it is no system call. A signal handler may call it.
 pub(crate) fn monotonic_ns() -> Option<u64> {

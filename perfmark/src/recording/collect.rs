@@ -31,7 +31,7 @@ use crate::settings::recording::{ReadMode, is_off, settings};
 use crate::settings::{Budget, EventSpec};
 use crate::snapshot::quantile::{P50, P90, P99, P999};
 use crate::snapshot::tree;
-use crate::snapshot::{self, Read, Snapshot, Thread, Unit, Values};
+use crate::snapshot::{self, Read, Snapshot, Thread, Values};
 use crate::text::counted;
 
 /// What was recorded when [`reset`] was called.
@@ -202,7 +202,7 @@ fn everything() -> Snapshot {
     // If nothing is recorded, nothing is mapped either.
     let pid = if is_off() { process_id() } else { token::number().unwrap_or(0) };
     let perfmark = env!("CARGO_PKG_VERSION").to_owned();
-    let mut snapshot = Snapshot { schema: Snapshot::SCHEMA, perfmark, program: program(), pid, ..Snapshot::default() };
+    let mut snapshot = Snapshot { perfmark, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {
         let (mut merged, graph) = registry.merged();
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
@@ -254,9 +254,12 @@ fn everything() -> Snapshot {
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));
     snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&entry.spec, entry.truth?)));
-    if events.iter().any(|(_, entry)| entry.is_fallback) {
-        snapshot.notes.push("marks whose events are all unavailable record time instead".into());
-    }
+    snapshot.notes.extend(
+        events
+            .iter()
+            .filter(|(_, entry)| entry.is_fallback)
+            .map(|(_, entry)| format!("marks whose events are all unavailable record {} instead", entry.spec)),
+    );
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(mark_settings::notes());
     snapshot.notes.extend(recorder::not_begun().iter().cloned());
@@ -286,18 +289,16 @@ fn emulator(events: &[(EventId, Entry)]) -> Option<String> {
 
 fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Event {
     let unit = entry.spec.unit();
-    // Time in an emulator is that of the emulator.
-    let is_emulated =
-        entry.emulator.is_some() || unit == Unit::Ns && (entry.spec.is_in_ticks() || entry.user + entry.syscall > 0);
-    let (read, reason) = match (entry, emulator.filter(|_| is_emulated)) {
+    let (read, reason) = match (entry, emulator) {
         _ if !units.are_known(entry) => {
             (Read::None, Some("the system's clock stands still, so ticks cannot be converted to time".into()))
         }
-        (_, Some(emulator)) if unit == Unit::Ns => {
+        (Entry { emulator: Some(emulator), .. }, _) => (Read::Emulated, Some(format!("counted by {emulator}"))),
+        // No counter may be opened.
+        (Entry { refused: 0, spec, .. }, Some(emulator)) if spec.is_in_ticks() => {
             (Read::Emulated, Some(format!("measured in {emulator}, which is slower than the processor")))
         }
-        (_, Some(emulator)) => (Read::Emulated, Some(format!("counted by {emulator}"))),
-        (Entry { spec: EventSpec::Time | EventSpec::Suspended, .. }, _) => (Read::Ticks, None),
+        (Entry { spec: EventSpec::Time | EventSpec::Suspended, .. }, None) => (Read::Ticks, None),
         (Entry { user: 1.., .. }, _) => (Read::User, None),
         (Entry { syscall: 1.., why_syscall, .. }, _) => (Read::Syscall, why_syscall.clone()),
         (Entry { why_refused, .. }, _) => (Read::None, why_refused.clone()),
@@ -418,7 +419,7 @@ fn mark_values(
         polls: totals.polls,
         interrupted,
         every: settings.every,
-        budget: (settings.mode.measured == Measured::WithinBudget)
+        budget_percent: (settings.mode.measured == Measured::WithinBudget)
             .then(|| mark_settings::budget_of(mark))
             .flatten()
             .map(Budget::as_percent),

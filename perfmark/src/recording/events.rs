@@ -47,7 +47,7 @@ pub(crate) struct Entry {
     pub(crate) why_syscall: Option<String>,
     /// The first reason for not reading it.
     pub(crate) why_refused: Option<String>,
-    /// Whether it is recorded for a mark none of whose events is available (`time` alone).
+    /// Whether it is recorded for a mark none of whose events is available: `time`, or `instructions` in an emulator.
     pub(crate) is_fallback: bool,
     /// What the counter reported for a loop of known length, for events that this can check: instructions.
     pub(crate) truth: Option<LoopCheck>,

@@ -13,7 +13,7 @@ use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::recording::reading::{EventReading, ReadMethod, Source};
 use crate::settings::recording::{ReadMode, settings};
-use crate::settings::{EventSpec, counter_access};
+use crate::settings::{EventSpec, counter_access, find_event};
 use crate::snapshot::Unit;
 
 /// The result of a piece of work, and what it cost.
@@ -51,9 +51,7 @@ message_error!(MeasureError);
 impl<R> Measured<R> {
     /// The count of that event, by any of its names: `branch-misses` or `branch_misses`.
     pub fn count(&self, event: &str) -> Option<u64> {
-        let counter = || event.parse().ok().map(EventSpec::Counter);
-        let name = EventSpec::own(event).or_else(counter)?.to_string();
-        self.counts.iter().find(|count| count.event == name)?.count
+        find_event(&self.counts, |count| &count.event, event)?.count
     }
 
     /// The exact count of `instructions`, for a test that limits them:
@@ -121,7 +119,7 @@ impl<R> Display for Measured<R> {
 ///
 /// If the work calls marks, the counts include the probe overhead of these marks, and what perfmark sets up at the
 /// thread's first call of each: call them once before. In the emulator, that setup is left out, but for some thousand
-/// instructions.
+/// instructions. `time` is then that of the emulator, which says nothing about the processor.
 ///
 /// # Errors
 ///

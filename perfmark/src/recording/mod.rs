@@ -15,31 +15,31 @@ pub(crate) mod sample;
 pub(crate) mod measure;
 
 use self::mark::mark_settings;
-use crate::settings::{Budget, Filter, SetFilterError};
+use crate::settings::{Budget, Filter, SettingsError};
 
 const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
 
 /// Puts a filter in force, unless a signal handler that interrupted perfmark's own work calls this.
-pub(crate) fn set_filter(filter: &Filter) -> Result<(), SetFilterError> {
+pub(crate) fn set_filter(filter: &Filter) -> Result<(), SettingsError> {
     change(|| mark_settings::set(filter))
 }
 
 /// Sets or removes the filter of the session with that number, with the same exception.
-pub(crate) fn set_filter_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SetFilterError> {
+pub(crate) fn set_filter_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SettingsError> {
     change(|| mark_settings::set_in_session(session, filter))
 }
 
 /// Puts a budget in force, with the same exception.
-pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
+pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SettingsError> {
     change(|| mark_settings::set_budget(budget))
 }
 
-fn change(set: impl FnOnce() -> Result<(), SetFilterError>) -> Result<(), SetFilterError> {
+fn change(set: impl FnOnce() -> Result<(), SettingsError>) -> Result<(), SettingsError> {
     let started = || {
         start::start();
         set()
     };
-    recorder::own_work(started).unwrap_or_else(|| Err(SetFilterError::of_all(IN_HANDLER)))
+    recorder::own_work(started).unwrap_or_else(|| Err(SettingsError::of_all(IN_HANDLER)))
 }
 
 /// The budget in force.

@@ -121,6 +121,12 @@ pub(crate) fn nanoseconds_per_tick() -> f64 {
     }
 }
 
+/// The ticks in so many nanoseconds.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
+pub(crate) fn ticks_in(nanoseconds: u64) -> u64 {
+    if has_slept() { (nanoseconds as f64 / nanoseconds_per_tick()) as u64 } else { clock().ticks_in(nanoseconds) }
+}
+
 /// The ticks on a CPU of a thread that was off it for so many nanoseconds in these ticks, which end now. `None` if it
 /// was off it for longer: the clock or the tick counter stood still meanwhile, as when a laptop sleeps.
 pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> Option<u64> {
@@ -130,10 +136,6 @@ pub(crate) fn on_cpu(ticks: u64, off_ns: u64) -> Option<u64> {
     if off_ns == 0 {
         return Some(ticks);
     }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is positive")]
-    let since_sleep = |nanoseconds: u64| (nanoseconds as f64 / nanoseconds_per_tick()) as u64;
-    let has_slept = has_slept();
-    let ticks_in = |nanoseconds| if has_slept { since_sleep(nanoseconds) } else { clock().ticks_in(nanoseconds) };
     let off = ticks_in(off_ns);
     let allowed = off / 1_000 + ticks_in(SWITCH_NS);
     (off <= ticks.saturating_add(allowed)).then(|| ticks.saturating_sub(off))

@@ -17,7 +17,7 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
             plural(lacks, "call")
         ));
     }
-    if mark.skipped > 0 && mark.budget.is_some() {
+    if mark.skipped > 0 && mark.budget_percent.is_some() {
         parts.push(format!("{} skipped (budget)", counted(mark.skipped, "call")));
     } else if mark.skipped > 0 && mark.every == 1 {
         parts.push(format!("{} skipped (earlier settings)", counted(mark.skipped, "call")));

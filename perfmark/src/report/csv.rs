@@ -54,7 +54,7 @@ const COLUMNS: [Column; 44] = [
     ("polls", |row| row.mark.polls.to_string()),
     ("interrupted", |row| row.mark.interrupted.to_string()),
     ("every", |row| row.mark.every.to_string()),
-    ("budget", |row| row.mark.budget.map(|percent| percent.to_string()).unwrap_or_default()),
+    ("budget_percent", |row| row.mark.budget_percent.map(|percent| percent.to_string()).unwrap_or_default()),
     ("skipped", |row| row.mark.skipped.to_string()),
     ("overhead_ns", |row| row.mark.overhead_ns.map(|ns| ns.to_string()).unwrap_or_default()),
     ("event", |row| row.value(|values| text(&values.event))),
@@ -128,9 +128,9 @@ mod tests {
         let never = Mark { on: false, ..mark("never", 0) };
         let events = [sample::event("time", Unit::Ns, Read::Ticks)];
         let expected = "\
-name,path,file,line,type_hash,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,budget,skipped,overhead_ns,\
-event,unit,measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,self,\
-unwound_total,unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
+name,path,file,line,type_hash,on,calls,in_flight,unwound,cancelled,polls,interrupted,every,budget_percent,skipped,\
+overhead_ns,event,unit,measured,weight,scaled,unmeasured,imputed,sum,total,missing_outermost,extrapolated,estimated,\
+self,unwound_total,unwound_self,in_flight_total,in_flight_self,min,max,mean,p50,p90,p99,p999,overhead_in_call,\
 overhead_total,overhead_noise,label\r
 \"say \"\"a, b\"\"\",\"wordcount::say \"\"a, b\"\"\",src/main.rs,7,0,true,12345,0,0,0,0,0,1,,0,,time,ns,10000,10000,\
 1,2,1,2500,2500,3,true,0,,0,0,0,0,0,0,0.25,0,0,0,0,4,5,6,\"say \"\"a, b\"\"\"\r

@@ -1,6 +1,6 @@
 //! A bar chart of a mark's calls from the smallest to the largest, in a few columns.
 
-use crate::snapshot::Values;
+use crate::snapshot::{Bucket, Values};
 
 /// Columns of the chart.
 pub(super) const COLUMNS: usize = 10;
@@ -18,7 +18,7 @@ pub(super) fn spread(values: &Values) -> Option<String> {
     let (first, last) = (scale(min), scale(max));
     // In columns from the left edge. A bucket may extend beyond the calls in it.
     let position = |value: f64| ((value - first) / (last - first) * COLUMNS as f64).clamp(0.0, COLUMNS as f64);
-    for &(low, high, calls) in &values.buckets {
+    for &Bucket { low, high, calls } in &values.buckets {
         let (from, to) = (position(scale(low)), position(scale(high)));
         let width = to - from;
         for (column, part) in parts.iter_mut().enumerate() {
@@ -55,7 +55,12 @@ mod tests {
 
     fn of(min: u64, max: u64, buckets: &[(u64, u64, u64)]) -> Option<String> {
         let (min, max) = (Some(min), Some(max));
-        spread(&Values { min, max, buckets: buckets.to_vec(), ..values("time", 1, 1) })
+        spread(&Values {
+            min,
+            max,
+            buckets: buckets.iter().copied().map(Bucket::from).collect(),
+            ..values("time", 1, 1)
+        })
     }
 
     #[test]

@@ -9,8 +9,8 @@
 
 use crate::snapshot::samples::possible;
 use crate::snapshot::{
-    Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampledPath, SampledStack,
-    Samples, Snapshot, SourceText, TimedThread, Unit, Values,
+    Bucket, Event, Frame, Location, Mark, Module, Node, NodeValues, OfEvent, Overhead, Read, SampleTime, SampledPath,
+    SampledStack, Samples, Schema, Snapshot, SourceText, TimedThread, Unit, Values,
 };
 use std::fmt::Write as _;
 
@@ -136,6 +136,12 @@ macro_rules! as_displayed {
 }
 as_displayed! { bool u32 u64 i64 usize }
 
+impl Json for Schema {
+    fn write(&self, out: &mut Writer) {
+        u32::from(*self).write(out);
+    }
+}
+
 impl Json for f64 {
     fn write(&self, out: &mut Writer) {
         if self.is_finite() {
@@ -179,15 +185,15 @@ impl<T: Json> Json for Vec<T> {
     }
 }
 
-impl Json for (u64, usize) {
+impl Json for SampleTime {
     fn write(&self, out: &mut Writer) {
-        out.list([self.0, self.1 as u64]);
+        out.list([self.ns, self.thread as u64]);
     }
 }
 
-impl Json for (u64, u64, u64) {
+impl Json for Bucket {
     fn write(&self, out: &mut Writer) {
-        out.list([self.0, self.1, self.2]);
+        out.list([self.low, self.high, self.calls]);
     }
 }
 
@@ -209,13 +215,12 @@ pub(super) use objects;
 objects! {
     Snapshot {
         schema, perfmark, program, pid, threads, threads_at_once, wall_ns, cpu_ns, involuntary_switches, overhead_ns,
-        resets, events, marks, call_graph, call_graph_lacks, samples by possible,
-        sources by possible, notes
+        resets, events, marks, call_graph, call_graph_lacks, samples by possible, sources by possible, notes
     }
     Event { name, unit, read, reason }
     Mark {
-        name, path, file, line, type_hash, on, calls, in_flight, unwound, cancelled, polls, interrupted, every, budget,
-        skipped, overhead_ns, values by ByEvent
+        name, path, file, line, type_hash, on, calls, in_flight, unwound, cancelled, polls, interrupted, every,
+        budget_percent, skipped, overhead_ns, values by ByEvent
     }
     Values {
         measured, weight, scaled, unmeasured, imputed, sum, total, missing_outermost, extrapolated, estimated,
@@ -362,7 +367,6 @@ mod tests {
         for (from, to, why) in [
             ("\"schema\": 2", "\"schema\": 1", "this report has schema 1, but this version of perfmark reads schema 2"),
             ("\"schema\": 2", "\"schema\": 3", "this report has schema 3, but this version of perfmark reads schema 2"),
-            ("\"schema\": 2", "\"schema\": 0", "schema 0: a build without recording wrote it"),
             ("\"program\"", "\"programme\"", "missing field `program`"),
             ("[7000,7039,5]", "[7040,7039,5]", "(7040, 7039, 5) is not a bucket"),
             ("[7000,7039,5]", "[7000,7039,0]", "(7000, 7039, 0) is not a bucket"),

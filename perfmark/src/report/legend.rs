@@ -128,17 +128,42 @@ impl Legend<'_> {
         Some(format!("this machine was busy: {why}{remedy}"))
     }
 
-    /// The marks with values that cannot be true, and what to do.
+    /// The marks with values that cannot be true, those with the largest self first, and what to do.
     pub(super) fn impossible(&self) -> Option<String> {
-        let is_so =
-            |mark: &Mark| mark.values.iter().any(|values| has_cost(values) && self.shares.is_impossible(values));
-        let what = format!(
-            "{IMPOSSIBLE}: do not use these values. They are below zero, longer than the run, have a standard error \
-             of more than half, or are shares of a sum with such values. Few calls were measured, and their costs \
-             differ; calls were scaled; or too much probe overhead was subtracted from short calls. Measure all calls, \
-             of fewer marks and events (PERFMARK_FILTER)"
-        );
-        self.names(&what, self.marks().filter(|(mark, _)| is_so(mark)).map(|(_, label)| label))
+        let of = |mark| self.impossible_of(mark).map(|values| self.shares.size(values)).max_by(f64::total_cmp);
+        let mut marks: Vec<(f64, &str)> = self.marks().filter_map(|(mark, label)| Some((of(mark)?, label))).collect();
+        sort_by(&mut marks, |one, other| other.0.total_cmp(&one.0));
+        let what = format!("{IMPOSSIBLE}: do not use these values");
+        let names = self.names(&what, marks.into_iter().map(|(_, label)| label))?;
+        if !self.has_impossible_estimates() {
+            return Some(format!(
+                "{names}. They are below zero, or shares of a sum with such values: too much probe overhead was \
+                 subtracted from short calls. Run the program again on an idle machine, or with fewer marks"
+            ));
+        }
+        let mut marks: Vec<(&Mark, &str)> = self.marks().filter(|(mark, _)| mark.on && mark.calls > 0).collect();
+        sort_by_key(&mut marks, |&(mark, _)| Reverse(mark.calls));
+        // The sentence about the cost has a filter.
+        let filter = if marks.len() > MOST_NAMES && self.cost().is_none() {
+            format!(": {} turns off those with the most calls", self.turn_off(&marks[..MOST_NAMES]))
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "{names}. They are below zero, longer than the run, have a standard error of more than half, or are shares \
+             of a sum with such values. Few calls were measured, and their costs differ; calls were scaled; or too \
+             much probe overhead was subtracted from short calls. Measure all calls, of fewer marks and events{filter}"
+        ))
+    }
+
+    /// The mark's values that cannot be true.
+    fn impossible_of<'m>(&self, mark: &'m Mark) -> impl Iterator<Item = &'m Values> {
+        mark.values.iter().filter(|values| has_cost(values) && self.shares.is_impossible(values))
+    }
+
+    fn has_impossible_estimates(&self) -> bool {
+        let mut values = self.snapshot.marks.iter().flat_map(|mark| self.impossible_of(mark));
+        values.any(|values| self.shares.is_self_estimate(values))
     }
 
     /// What measuring took, if that is a large part of the program's time, and what to do.
@@ -156,41 +181,76 @@ impl Legend<'_> {
         sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
         // The fewest that took half of it.
         let mut sum = 0_u64;
-        let half = marks.iter().take(MOST_NAMES).take_while(|(mark, _)| {
-            let is_more = sum < overhead / 2;
+        let half = marks.iter().copied().take(MOST_NAMES).take_while(|(mark, _)| {
+            let is_more = sum < overhead / 2 && of(mark) > 0;
             sum = sum.saturating_add(of(mark));
             is_more
         });
-        let half: Vec<&(&Mark, &str)> = half.collect();
+        let half: Vec<(&Mark, &str)> = half.collect();
         if half.is_empty() {
             return None;
         }
-        let names: Vec<String> = half.iter().map(|(_, label)| self.code(label)).collect();
+        let names = half.iter().map(|(_, label)| self.code(label)).collect::<Vec<_>>().join(", ");
+        let others = marks.iter().filter(|(mark, _)| of(mark) > 0).count() - half.len();
+        let of_half = half.iter().map(|(mark, _)| of(mark)).fold(0, u64::saturating_add);
+        let who = match others {
+            0 => format!("for calls of {names}"),
+            others => {
+                let part = real_percent(of_half as f64 / overhead as f64);
+                let others = counted(others as u64, "other mark");
+                format!("{part} of it for calls of {names}, and the rest for {others}")
+            }
+        };
+        let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= overhead);
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
-        let names = names.join(", ");
+        if is_too_high {
+            return Some(format!(
+                "the calibrated probe overhead is too high for this run, probably because the machine was busy or its \
+                 clock rate changed: {overhead} of the {all} {what}. Run the program again on an idle machine"
+            ));
+        }
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
-        let has_budget = snapshot.marks.iter().any(|mark| mark.budget.is_some());
+        let has_budget = snapshot.marks.iter().any(|mark| mark.budget_percent.is_some());
         let more = format!("`every = {}` on these marks", every.saturating_mul(64));
-        let off = |why| format!("Turn these marks off by PERFMARK_FILTER='NAME=off': {why}");
-        let remedy = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
-            off("an emulator counts all calls")
+        let fewer = if snapshot.events.iter().any(|event| event.read == Read::Emulated) {
+            "An emulator counts all calls".to_owned()
         } else if half.iter().any(|(mark, _)| mark.polls > 0) {
-            off("all calls of async functions are measured")
-        } else if !half.iter().all(|(mark, _)| can_be_thinned(mark)) {
-            off("few measured calls would not represent the others")
+            "All calls of async functions are measured".to_owned()
+        } else if self.has_impossible_estimates() {
+            "Fewer measured calls would be less exact".to_owned()
         } else if has_budget || every > 1 {
             format!("{more} limits this")
         } else {
             format!("PERFMARK_BUDGET=2% limits this, and so does {more}")
         };
-        Some(format!("measuring took about {overhead} of the {all} {what}, most for calls of {names}. {remedy}"))
+        let off = self.turn_off(&half);
+        Some(format!("measuring took about {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
+    }
+
+    /// A filter to copy that turns these marks off. Lines may break between its directives only.
+    fn turn_off(&self, marks: &[(&Mark, &str)]) -> String {
+        let directive = |(mark, label): &(&Mark, &str)| {
+            let mut filter = Filter::default().off(label);
+            // The name of one of several marks with the same path has its location, which no pattern matches.
+            if filter.has_mark(mark) {
+                filter = Filter::default().off(&format!("::{}", mark.target()));
+            }
+            filter.to_string().replace(' ', r"\u{20}").replace('\'', r"\u{27}")
+        };
+        let filter = marks.iter().map(directive).collect::<Vec<_>>().join(", ");
+        // Otherwise, a filter may be in force.
+        if self.snapshot.marks.iter().all(|mark| mark.on && mark.every == 1) {
+            format!("PERFMARK_FILTER='{filter}'")
+        } else {
+            format!("`{filter}`, added to PERFMARK_FILTER,")
+        }
     }
 
     /// The marks whose calls were measured in part to stay within a budget.
     pub(super) fn budget(&self) -> Option<String> {
-        let budgeted = || self.marks().filter(|(mark, _)| mark.budget.is_some() && mark.calls > 0);
-        let percent = budgeted().filter_map(|(mark, _)| mark.budget).reduce(f64::max)?;
+        let budgeted = || self.marks().filter(|(mark, _)| mark.budget_percent.is_some() && mark.calls > 0);
+        let percent = budgeted().filter_map(|(mark, _)| mark.budget_percent).reduce(f64::max)?;
         let one_in =
             |mark: &Mark| mark.calls.checked_div(mark.calls.saturating_sub(mark.skipped)).unwrap_or(mark.calls);
         let thinned = budgeted().filter(|(mark, _)| mark.skipped > 0);
@@ -330,7 +390,7 @@ impl Legend<'_> {
         let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
         let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
         let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
-            " Times of marks of which few calls are measured may be some ten percent too long or too short."
+            " Times of marks of which few calls are measured may be a third of the true ones, or twice as long."
         } else {
             ""
         };
@@ -498,14 +558,6 @@ fn shared_cpu(snapshot: &Snapshot, off_cpu: Option<f64>) -> Option<String> {
     Some(format!("{what}, and {} involuntary context switches", exact(switches)))
 }
 
-/// Whether sums stay right within a few percent if one call in 64 of the mark is measured.
-fn can_be_thinned(mark: &Mark) -> bool {
-    const EVERY: u64 = 64;
-    const ERROR: f64 = 0.05;
-    let measured = mark.values.iter().find(|values| values.measured > 0);
-    measured.is_some_and(|values| values.relative_error_if(values.measured / EVERY).is_some_and(|error| error <= ERROR))
-}
-
 /// Whether the event's name has no modifier for the kernel's or the hypervisor's part, and is not an event that the
 /// kernel itself reports, such as a tracepoint. A breakpoint's name may end with its access, as in `mem:0x1000:rw`.
 fn is_of_user_mode(name: &str) -> bool {
@@ -524,6 +576,7 @@ mod tests {
     use super::*;
     use crate::report::tests::sample::{self, event, mark, snapshot};
     use crate::report::text::wrap;
+    use crate::snapshot::Bucket;
 
     /// The sentences as a table has them.
     fn lines<I>(snapshot: &Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'_>) -> I) -> String
@@ -602,7 +655,7 @@ mod tests {
             let mut one = mark("f", 640);
             one.values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
             let snapshot = snapshot(&[event(name, unit, Read::User)], &[one]);
-            lines(&snapshot, 200, |legend| legend.estimates(true)).contains("too long or too short")
+            lines(&snapshot, 200, |legend| legend.estimates(true)).contains("a third of the true ones")
         };
         assert!(of("time", Unit::Ns, 640) && of("on_cpu", Unit::Ns, 640));
         assert!(!of("time", Unit::Ns, 630) && !of("page-faults", Unit::Count, 640));
@@ -657,8 +710,45 @@ mod tests {
     }
 
     #[test]
+    fn marks_with_impossible_values_are_named_by_the_size_of_their_self_with_advice_that_has_an_effect() {
+        let text = |extrapolated, overhead_ns| {
+            let marks = [("small", -20, 9), ("fine", 100, 1), ("below", -90, 8), ("large", 70, 7)];
+            let marks = marks.map(|(name, own, calls)| {
+                let values = sample::values("time", calls, 50);
+                let values = Values { self_sum: Some(own), total: own, extrapolated, ..values };
+                Mark { values: vec![values], overhead_ns: Some(overhead_ns), ..mark(name, calls) }
+            });
+            let mut snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(1_000), Some(4 * overhead_ns));
+            lines(&snapshot, usize::MAX, |legend| [legend.impossible(), legend.cost()].into_iter().flatten())
+        };
+        let exact = text(false, 1);
+        assert!(exact.starts_with("?: do not use these values: fine, below, large, small. They are below"), "{exact}");
+        assert!(
+            exact.ends_with(". Run the program again on an idle machine, or with fewer marks\n"),
+            "all calls are measured: {exact}"
+        );
+        let filter = "PERFMARK_FILTER='small=off, below=off, large=off'";
+        let few =
+            format!(". Measure all calls, of fewer marks and events: {filter} turns off those with the most calls\n");
+        assert!(text(true, 1).ends_with(&few), "{}", text(true, 1));
+        let costly = text(true, 100);
+        assert!(
+            costly.contains("fewer marks and events\n") && costly.contains(". Fewer measured calls would"),
+            "{costly}"
+        );
+        assert!(!costly.contains("too high for this run"), "{costly}");
+        let too_high = "\nthe calibrated probe overhead is too high for this run, probably because the machine was \
+                        busy or its clock rate changed: 1.00 µs of the 1.00 µs CPU time. Run the program again on an \
+                        idle machine\n";
+        assert!(text(false, 250).ends_with(too_high), "{}", text(false, 250));
+    }
+
+    #[test]
     fn the_cost_of_measuring_is_said_if_it_is_large() {
-        let sentence_of = |overhead: [u64; 4], polls, buckets: Vec<(u64, u64, u64)>| {
+        // One call was interrupted, which does not change the advice.
+        let buckets: Vec<Bucket> = vec![(5, 5, 99_999).into(), (500_000, 500_000, 1).into()];
+        let sentence_of = |overhead: [u64; 4], polls| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(overhead);
             let marks = marks.map(|(name, own)| Mark {
                 overhead_ns: Some(own),
@@ -672,37 +762,54 @@ mod tests {
             snapshot.overhead_ns = Some(overhead.iter().sum());
             lines(&snapshot, 200, |legend| legend.cost().into_iter())
         };
-        let sentence = |overhead| sentence_of(overhead, 0, vec![(10, 10, 100_000)]);
-        let expected = "measuring took about 460 ms of the 520 ms CPU time, most for calls of `discard`, `peek`. \
-                        PERFMARK_BUDGET=2% limits this, and so does `every = 64` on these marks\n";
-        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
-        assert!(sentence([460_000_000, 0, 0, 0]).contains(" most for calls of `peek`. PERFMARK_BUDGET"));
+        let sentence = |overhead| sentence_of(overhead, 0);
+        let expected = "measuring took about 460 ms of the 520 ms CPU time, 89 % of it for calls of `discard`, \
+                        `peek`, and the rest for 1 other mark. PERFMARK_BUDGET=2% limits this, and so does \
+                        `every = 64` on these marks; PERFMARK_FILTER='discard=off, peek=off' turns them off\n";
+        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]).replace("\n  ", " "), expected);
+        assert!(sentence([460_000_000, 0, 0, 0]).contains(" CPU time, for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
-        let with_tail = sentence_of([460_000_000, 0, 0, 0], 0, vec![(5, 5, 99_999), (500_000, 500_000, 1)]);
-        assert!(
-            with_tail.ends_with(
-                "`peek`. Turn these marks off by PERFMARK_FILTER='NAME=off': few measured calls would not \
-                                     represent the others\n"
-            ),
-            "{with_tail}"
-        );
-        let of_futures = sentence_of([460_000_000, 0, 0, 0], 7, vec![(10, 10, 100_000)]);
-        assert!(of_futures.ends_with("PERFMARK_FILTER='NAME=off': all calls of async functions are measured\n"));
+        let mut unknown = snapshot(&[], &[mark("peek", 1)]);
+        (unknown.cpu_ns, unknown.overhead_ns) = (Some(2), Some(1));
+        assert_eq!(lines(&unknown, 200, |legend| legend.cost().into_iter()), "", "no mark is known to take it");
+        let of_futures = sentence_of([460_000_000, 0, 0, 0], 7);
+        let off = "All calls of async functions are measured; PERFMARK_FILTER='peek=off' turns them off\n";
+        assert!(of_futures.ends_with(off), "{of_futures}");
     }
 
     #[test]
     fn advice_about_the_cost_of_measuring_has_an_effect() {
         let advice = |every, read| {
-            let values = Values { buckets: vec![(10, 10, 100_000)], ..sample::values("time", 100_000, 1_000_000) };
-            let busy = Mark { overhead_ns: Some(50), every, values: vec![values], ..mark("busy", 1) };
+            let busy = Mark { overhead_ns: Some(50), every, ..mark("busy", 1) };
             let mut snapshot = snapshot(&[event("instructions", Unit::Count, read)], &[busy]);
             (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));
             let text = lines(&snapshot, 200, |legend| legend.cost().into_iter());
             text.split_once("`busy`. ").expect("advice").1.to_owned()
         };
-        assert_eq!(advice(16, Read::User), "`every = 1024` on these marks limits this\n", "no budget is theirs");
-        let off = "Turn these marks off by PERFMARK_FILTER='NAME=off': an emulator counts all calls\n";
-        assert_eq!(advice(16, Read::Emulated), off);
+        // There may be a filter already, which has the `every`.
+        let off = "`busy=off`, added to PERFMARK_FILTER, turns them off\n";
+        let larger = format!("`every = 1024` on these marks limits this; {off}");
+        assert_eq!(advice(16, Read::User), larger, "no budget is theirs");
+        assert_eq!(advice(16, Read::Emulated), format!("An emulator counts all calls; {off}"));
+    }
+
+    #[test]
+    fn the_filter_of_advice_can_be_copied() {
+        let named = [("f", "app::f"), ("f", "app::f"), ("it's a, b = c", "app::g"), ("h", "app::S<u8, &'a i8>::h")];
+        let kept = [("kept", "app::kept"), ("h", "app::S<i8>::h")];
+        let marks = named.iter().chain(&kept).map(|(name, path)| Mark { path: (*path).to_owned(), ..mark(name, 1) });
+        let mut all = snapshot(&[], &marks.collect::<Vec<_>>());
+        let advice = |all: &Snapshot| {
+            lines(all, 60, |legend| [legend.turn_off(&legend.marks().take(named.len()).collect::<Vec<_>>())])
+        };
+        let text = advice(&all);
+        let filter = text.strip_prefix("PERFMARK_FILTER='").and_then(|text| text.strip_suffix("'\n")).expect("quoted");
+        assert!(filter.contains(",\n  ") && !filter.contains('\''), "{text}");
+        let filter: Filter = filter.parse().expect("a filter");
+        let on: Vec<&str> = all.marks.iter().filter(|mark| filter.has_mark(mark)).map(|mark| &*mark.path).collect();
+        assert_eq!(on, kept.map(|(_, path)| path));
+        all.marks[4].on = false;
+        assert!(advice(&all).contains("`, added"), "to the filter that turns a mark off");
     }
 
     #[test]
@@ -736,8 +843,11 @@ mod tests {
     fn the_marks_that_a_budget_measures_in_part_are_named() {
         let sentence = |skipped: &[u64]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
-            let within =
-                |(name, skipped): (&&str, &u64)| Mark { budget: Some(2.0), skipped: *skipped, ..mark(name, 4_096) };
+            let within = |(name, skipped): (&&str, &u64)| Mark {
+                budget_percent: Some(2.0),
+                skipped: *skipped,
+                ..mark(name, 4_096)
+            };
             let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
             lines(&snapshot, 200, |legend| legend.budget().into_iter())
         };

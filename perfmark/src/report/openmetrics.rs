@@ -151,8 +151,8 @@ impl Event {
         let (one, mut left) = (self.unit().1, u64::MAX);
         for bound in bounds {
             let mut count = 0_u64;
-            while let Some((.., more)) = rest.next_if(|(_, high, _)| *high <= bound) {
-                count = count.saturating_add(*more).min(left);
+            while let Some(bucket) = rest.next_if(|bucket| bucket.high <= bound) {
+                count = count.saturating_add(bucket.calls).min(left);
             }
             left -= count;
             counts.push((if bound == u64::MAX { f64::INFINITY } else { bound as f64 / one }, count));

@@ -35,7 +35,7 @@ pub(super) const RATIOS: [Ratio; 5] = [
 
 /// The mark's values of an event, if almost all calls were measured: some calls may not represent the others.
 pub(super) fn of_almost_all<'a>(mark: &'a Mark, event: &str) -> Option<&'a Values> {
-    let values = mark.values.iter().find(|values| values.event == event)?;
+    let values = mark.event(event)?;
     (values.measured > 0 && values.unmeasured <= values.measured / 64).then_some(values)
 }
 

@@ -93,6 +93,12 @@ impl<'a> Shares<'a> {
         is_impossible || is_wrong_estimate || is_below(own) || is_below(total)
     }
 
+    /// Self, or total if self is unknown, without its sign, as a part of everything measured of the event.
+    pub(super) fn size(&self, values: &Values) -> f64 {
+        let own = whole_self(values).unwrap_or_else(|| whole_total(values)).unsigned_abs();
+        own as f64 / self.denominator(&values.event).sum.max(1) as f64
+    }
+
     /// The unit of the event's values.
     pub(super) fn unit(&self, event: &str) -> Unit {
         self.events.get(event).map_or(Unit::Count, |known| known.unit)
@@ -357,7 +363,7 @@ mod tests {
                 measured: 1_000,
                 extrapolated: true,
                 self_sum: Some(own),
-                buckets: vec![(10, 15, 64_000)],
+                buckets: vec![(10, 15, 64_000).into()],
                 ..values(name, 64_000, total)
             };
             let mut values = estimate(1_000_000, 400_000);
@@ -383,7 +389,7 @@ mod tests {
         assert_eq!(is_impossible("time", above), [true, true], "the sum is longer");
         // Within three errors, but by half.
         let uncertain = |values: &mut Values| {
-            values.buckets = vec![(8, 8, 63_360), (2_400, 2_400, 640)];
+            values.buckets = vec![(8, 8, 63_360).into(), (2_400, 2_400, 640).into()];
             (values.total, values.self_sum) = (15_000_000, Some(10_000));
         };
         assert_eq!(is_impossible("time", uncertain), [true, true], "longer by more than a tenth");
@@ -398,7 +404,7 @@ mod tests {
         };
         assert_eq!(is_impossible("time", before), [false, false], "exact, of a call that began before `since`");
         // One call in 64 took as long as all others together.
-        let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936), (500_000, 500_000, 64)];
+        let tail = |values: &mut Values| values.buckets = vec![(8, 8, 63_936).into(), (500_000, 500_000, 64).into()];
         assert_eq!(is_impossible("time", tail), [true, false], "its error is larger than half of it");
     }
 
@@ -428,7 +434,7 @@ mod tests {
             extrapolated: true,
             self_sum: Some(-1_000),
             measured: 1_000,
-            buckets: vec![(8, 8, 63_936), (500, 500, 64)],
+            buckets: vec![(8, 8, 63_936).into(), (500, 500, 64).into()],
             ..values("time", 64_000, 5_000_000)
         };
         assert!(estimate.relative_error() > Some(0.0));

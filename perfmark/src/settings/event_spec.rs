@@ -69,7 +69,12 @@ impl OffCpuKind {
 
 impl EventSpec {
     pub(crate) fn parse(name: &'static str) -> Self {
-        Self::own(name).unwrap_or_else(|| name.parse().map_or(Self::Unknown(name), Self::Counter))
+        Self::valid(name).unwrap_or(Self::Unknown(name))
+    }
+
+    /// The event of this name, on any machine.
+    pub(super) fn valid(name: &str) -> Option<Self> {
+        Self::own(name).or_else(|| name.parse().ok().map(Self::Counter))
     }
 
     /// The event of this name, if perfmark defines it and not the kernel.
@@ -118,7 +123,7 @@ impl EventSpec {
         };
         let event: Event = name.parse().map_err(wrong)?;
         match event.resolve(&Machine::here()) {
-            Err(error) if error.is_unknown_name() => Err(wrong(error)),
+            Err(error) if error.is_invalid_event() => Err(wrong(error)),
             _ => Ok(Self::Counter(event)),
         }
     }
@@ -150,7 +155,7 @@ pub(crate) struct EventError {
 impl EventError {
     /// Whether the text is a name, but of no event of this machine.
     pub(crate) fn is_unknown_name(&self) -> bool {
-        self.error.similar_names().is_some()
+        self.error.is_unknown_name()
     }
 
     /// `; did you mean …?`, or nothing.

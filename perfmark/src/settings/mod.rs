@@ -2,6 +2,7 @@
 
 #[cfg(feature = "record")]
 mod event_spec;
+mod find_event;
 pub(crate) mod event_list;
 pub(crate) mod filter;
 mod budget;
@@ -17,4 +18,6 @@ pub(crate) mod counter_access;
 pub use budget::{Budget, BudgetError};
 #[cfg(feature = "record")]
 pub(crate) use event_spec::{EventSpec, OffCpuKind};
-pub use filter::{Filter, FilterError, SetFilterError};
+pub use filter::{Filter, FilterError, SettingsError};
+#[cfg(feature = "record")]
+pub(crate) use find_event::find_event;

@@ -191,7 +191,7 @@ fn event(text: &str, expected: impl Fn() -> String) -> Result<SampledEvent, Stri
         (Ok(_), _) => Err(format!("`{name}` cannot be sampled; `cpu-clock:1000003` samples CPU time")),
         (Err(why), period) if period.is_some() && !name.is_empty() => Err(why.to_string()),
         (Err(why), _) if !why.suggestion().is_empty() || name.contains('/') => Err(why.to_string()),
-        (Err(_), _) if text == "off" => Err("`off` stands by itself; remove the other items or it".into()),
+        (Err(_), _) if text == "off" => Err("`off` cannot be combined with other items; remove them, or `off`".into()),
         _ => Err(expected()),
     }
 }
@@ -258,7 +258,7 @@ mod tests {
         for text in ["time:9", "99,on_cpu", "off_cpu:1000"] {
             assert!(parse(text).unwrap_err().contains("` cannot be sampled; `cpu-clock:"), "{text}");
         }
-        assert!(parse("99,off").unwrap_err().contains("by itself"));
+        assert!(parse("99,off").unwrap_err().starts_with("`off` cannot be combined"));
         assert!(parse("nothing/event=1,umask=2/").unwrap_err().contains("PMU"));
         assert!(parse("99,stack=off,stack=512").unwrap_err().contains("twice"));
     }

@@ -1,7 +1,7 @@
 //! The difference of two snapshots, and the sum of several.
 
-use super::data::{Event, Mark, Overhead, Read, Snapshot, Values};
-use super::quantile::{Bucket, P50, P90, P99, P999, quantile};
+use super::data::{Bucket, Event, Mark, Overhead, Read, Snapshot, Values};
+use super::quantile::{P50, P90, P99, P999, quantile};
 use super::samples::Samples;
 use crate::compact::{Collect as _, Map, Set, sort_by};
 
@@ -135,7 +135,7 @@ impl Snapshot {
     ///
     /// Buckets of times depend on each machine's tick counter. If two machines' buckets differ, both are kept and may
     /// overlap; quantiles are then within 1/32. `wall_ns` is the longer one. Program, process and the version of
-    /// perfmark are those of the first; if the versions differ, a note says so.
+    /// perfmark are those of the first; if the versions differ, a note says so. `Snapshot::default()` adds nothing.
     ///
     /// ```
     /// let mut all = perfmark::Snapshot::default();
@@ -144,11 +144,10 @@ impl Snapshot {
     /// }
     /// ```
     pub fn merge(&mut self, other: &Self) {
-        // One of them may be empty.
-        if other.schema == 0 {
+        if *other == Self::default() {
             return;
         }
-        if self.schema == 0 {
+        if *self == Self::default() {
             self.clone_from(other);
             return;
         }
@@ -284,7 +283,7 @@ impl Mark {
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
         self.every = self.every.max(other.every);
         self.on |= other.on;
-        self.budget = self.budget.into_iter().chain(other.budget).reduce(f64::max);
+        self.budget_percent = self.budget_percent.into_iter().chain(other.budget_percent).reduce(f64::max);
     }
 
     /// Calls that are measured or unmeasured in an event.
@@ -323,21 +322,17 @@ impl Values {
     fn since(&self, earlier: &Self) -> Self {
         let mut between = self.clone();
         between.combine(earlier, SUBTRACT);
-        let before = earlier.buckets.iter().map(|&(low, high, count)| ((low, high), count)).collect_map();
-        between.buckets = self
-            .buckets
-            .iter()
-            .map(|&(low, high, count)| {
-                (low, high, count.saturating_sub(before.get(&(low, high)).copied().unwrap_or(0)))
-            })
-            .filter(|&(_, _, count)| count > 0)
-            .collect();
+        let before = earlier.buckets.iter().map(|bucket| ((bucket.low, bucket.high), bucket.calls)).collect_map();
+        for Bucket { low, high, calls } in &mut between.buckets {
+            *calls = calls.saturating_sub(before.get(&(*low, *high)).copied().unwrap_or(0));
+        }
+        between.buckets.retain(|bucket| bucket.calls > 0);
         let outside = |now: Option<u64>, before: Option<u64>| now.filter(|_| now != before);
         let range = self.min.zip(self.max);
         let within = |value: u64| range.map_or(value, |(min, max)| value.min(max).max(min));
         let (lowest, highest) = (between.buckets.first().copied(), between.buckets.last().copied());
-        between.min = lowest.map(|(low, ..)| outside(self.min, earlier.min).unwrap_or_else(|| within(low)));
-        between.max = highest.map(|(_, high, _)| outside(self.max, earlier.max).unwrap_or_else(|| within(high)));
+        between.min = lowest.map(|bucket| outside(self.min, earlier.min).unwrap_or_else(|| within(bucket.low)));
+        between.max = highest.map(|bucket| outside(self.max, earlier.max).unwrap_or_else(|| within(bucket.high)));
         between.derive();
         between
     }
@@ -361,11 +356,11 @@ impl Values {
             noise: larger(self.overhead.noise, other.overhead.noise),
         };
         let mut buckets = Map::new();
-        for &(low, high, count) in self.buckets.iter().chain(&other.buckets) {
+        for &Bucket { low, high, calls } in self.buckets.iter().chain(&other.buckets) {
             let known: &mut u64 = buckets.get_or_default((low, high));
-            *known = known.saturating_add(count);
+            *known = known.saturating_add(calls);
         }
-        self.buckets = buckets.into_iter().map(|((low, high), count)| (low, high, count)).collect::<Vec<Bucket>>();
+        self.buckets = buckets.into_iter().map(|((low, high), calls)| Bucket { low, high, calls }).collect();
         self.derive();
     }
 
@@ -384,16 +379,12 @@ impl Values {
     /// call was measured.
     #[must_use]
     pub fn relative_error(&self) -> Option<f64> {
-        (self.weight > self.measured).then(|| self.relative_error_if(self.measured)).flatten()
-    }
-
-    /// As [`relative_error`](Self::relative_error), if only so many of these calls had been measured. `None` if nothing
-    /// has a cost.
-    #[inline(never)]
-    pub(crate) fn relative_error_if(&self, measured: u64) -> Option<f64> {
-        let each = self.weight as f64 / measured as f64;
-        let costs =
-            || self.buckets.iter().map(|&(low, high, calls)| (low as f64 / 2.0 + high as f64 / 2.0, calls as f64));
+        if self.weight <= self.measured {
+            return None;
+        }
+        let each = self.weight as f64 / self.measured as f64;
+        let middle = |bucket: &Bucket| bucket.low as f64 / 2.0 + bucket.high as f64 / 2.0;
+        let costs = || self.buckets.iter().map(|bucket| (middle(bucket), bucket.calls as f64));
         let sum: f64 = costs().map(|(cost, calls)| cost * calls).sum();
         let squares: f64 = costs().map(|(cost, calls)| cost * cost * calls).sum();
         (sum > 0.0).then(|| ((each - 1.0) * squares).sqrt() / sum)
@@ -419,7 +410,7 @@ mod tests {
             calls,
             ..Mark::default()
         };
-        Snapshot { schema: Snapshot::SCHEMA, marks: marks.iter().map(mark).collect(), ..Snapshot::default() }
+        Snapshot { marks: marks.iter().map(mark).collect(), ..Snapshot::default() }
     }
 
     fn calls(snapshot: &Snapshot) -> Vec<(&str, u32, u64)> {

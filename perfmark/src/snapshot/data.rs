@@ -17,9 +17,7 @@ use super::{limits, serde_format};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The version of this data's format: [`Snapshot::SCHEMA`].
-    #[cfg_attr(feature = "serde", serde(deserialize_with = "schema"))]
-    pub schema: u32,
+    pub(crate) schema: Schema,
     /// The version of perfmark that recorded it, such as `0.1.0`; empty if it is not known. In a merged snapshot it is
     /// that of the first; if another one differs, a note says so.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -81,8 +79,8 @@ impl Snapshot {
         possible(&self.samples)
     }
 
-    /// The version of the format that this version of perfmark writes and reads. Reports of another version are
-    /// refused.
+    /// The version of the format that this version of perfmark writes and reads, as the field `schema`. Reports of
+    /// another version are refused.
     ///
     /// It rises when a field is removed or renamed, or changes its type, unit, meaning or set of values. New fields do
     /// not raise it; readers ignore fields that they do not know.
@@ -90,13 +88,34 @@ impl Snapshot {
 }
 
 #[cfg(feature = "serde")]
-fn schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    serde_format::schema(deserializer, Snapshot::SCHEMA)
+fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
+    serde_format::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+}
+
+/// [`Snapshot::SCHEMA`] in the serialized form.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(into = "u32", try_from = "u32"))]
+pub(crate) struct Schema;
+
+#[cfg(any(all(feature = "record", feature = "json"), feature = "serde"))]
+impl From<Schema> for u32 {
+    fn from(_: Schema) -> Self {
+        Snapshot::SCHEMA
+    }
 }
 
 #[cfg(feature = "serde")]
-fn call_graph<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
-    serde_format::call_graph(deserializer, |node: &Node| (node.parent, node.mark))
+impl TryFrom<u32> for Schema {
+    type Error = String;
+
+    /// Refuses other versions, because their fields have other meanings.
+    fn try_from(schema: u32) -> Result<Self, String> {
+        const KNOWN: u32 = Snapshot::SCHEMA;
+        if schema == KNOWN {
+            return Ok(Self);
+        }
+        Err(format!("this report has schema {schema}, but this version of perfmark reads schema {KNOWN}"))
+    }
 }
 
 /// Successive lines of a source file, for readers that do not have the file.
@@ -168,7 +187,8 @@ pub enum Read {
     Syscall,
     /// From the processor's tick counter (`time`).
     Ticks,
-    /// As an emulator counted it, under `perfmark run --emulate`. Its time is that of the emulator.
+    /// As an emulator counted it, under `perfmark run --emulate`. A time is that of the emulator; it is recorded only
+    /// if no counter may be opened ([`disable_counters`](crate::disable_counters)).
     Emulated,
     /// Not at all; [`Event::reason`] says why.
     #[default]
@@ -216,7 +236,7 @@ pub struct Mark {
     /// The [budget](crate::Budget) that the mark shares, in percent of each thread's CPU time: of how many calls one is
     /// measured is then chosen while the program runs. `None` if the mark has no budget.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub budget: Option<f64>,
+    pub budget_percent: Option<f64>,
     /// Of `calls`, those that `every`, the budget or a filter skipped: counted, and not measured.
     pub skipped: u64,
     /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
@@ -259,11 +279,15 @@ impl Mark {
 ///
 /// Sums are signed, because the cost of the probes is subtracted from them. Counts and sums are additive: those of two
 /// threads, two processes or two spans of time add up to those of both.
+///
+/// With the feature `serde`, serialize the [`Mark`] or the [`Snapshot`] and not the values alone: their serialized form
+/// lacks `event`, which is their key in that of the mark.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Values {
-    /// The event's name; in JSON the key.
+    /// The event's name as perf writes it, or as perfmark does; in JSON the key. perf's generic events have hyphens:
+    /// `#[perfmark(page_faults)]` records `page-faults`. `Mark::event` finds values by any name of their event.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls that were measured, each counted once.
@@ -319,10 +343,40 @@ pub struct Values {
     pub p999: Option<u64>,
     /// The probe overhead, which is subtracted from all values here.
     pub overhead: Overhead,
-    /// The histogram: lowest value, highest value (inclusive) and number of calls of every bucket that is not empty.
-    /// The numbers of calls add up to `weight`.
+    /// The histogram: every bucket that is not empty, in the order of values. The numbers of calls add up to `weight`.
     #[cfg_attr(feature = "serde", serde(deserialize_with = "serde_format::buckets"))]
-    pub buckets: Vec<(u64, u64, u64)>,
+    pub buckets: Vec<Bucket>,
+}
+
+/// A bucket of a histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "(u64, u64, u64)", into = "(u64, u64, u64)")
+)]
+#[non_exhaustive]
+pub struct Bucket {
+    /// The lowest value.
+    pub low: u64,
+    /// The highest value, which the bucket includes.
+    pub high: u64,
+    /// The number of calls with these values.
+    pub calls: u64,
+}
+
+/// From the lowest value, the highest value and the number of calls, as in JSON.
+impl From<(u64, u64, u64)> for Bucket {
+    fn from((low, high, calls): (u64, u64, u64)) -> Self {
+        Self { low, high, calls }
+    }
+}
+
+/// The lowest value, the highest value and the number of calls, as in JSON.
+impl From<Bucket> for (u64, u64, u64) {
+    fn from(Bucket { low, high, calls }: Bucket) -> Self {
+        (low, high, calls)
+    }
 }
 
 /// A mark's calls under one caller.
@@ -350,11 +404,14 @@ pub struct Node {
 /// - Calls that a panic ended, calls in flight and [imputed](Values::imputed) calls are in no node's sums.
 /// - Of an async function, each poll's cost is added when the poll ends: also if its call is not over, was dropped, or
 ///   was ended by a panic later.
+///
+/// With the feature `serde`, serialize the [`Node`] or the [`Snapshot`] and not the values alone: their serialized form
+/// lacks `event`, which is their key in that of the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct NodeValues {
-    /// The event's name; in JSON the key.
+    /// The event's name, as [`Values::event`](field@Values::event); in JSON the key.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub event: String,
     /// Calls that were measured.

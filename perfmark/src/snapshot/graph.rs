@@ -147,7 +147,6 @@ mod tests {
     /// a calls b, b calls c, and c is called by nobody, too.
     fn snapshot() -> Snapshot {
         Snapshot {
-            schema: Snapshot::SCHEMA,
             marks: ["a", "b", "c"].map(mark).into(),
             call_graph: vec![node(None, 0, 9, 2), node(Some(0), 1, 7, 3), node(Some(1), 2, 4, 4), node(None, 2, 1, 1)],
             ..Snapshot::default()

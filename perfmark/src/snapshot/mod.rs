@@ -23,7 +23,9 @@ pub(crate) mod names;
 #[cfg(feature = "symbols")]
 pub mod symbols;
 
-pub use data::{Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, SourceText, Thread, Unit, Values};
+#[cfg(all(feature = "record", feature = "json"))]
+pub(crate) use data::Schema;
+pub use data::{Bucket, Event, Mark, Node, NodeValues, Overhead, Read, Snapshot, SourceText, Thread, Unit, Values};
 #[cfg(all(feature = "record", feature = "json"))]
 pub(crate) use of_event::OfEvent;
 #[cfg(feature = "record")]
@@ -32,6 +34,6 @@ pub(crate) use sampled::ends_of_path;
 pub use sampled::{HotFunction, HotLine, MarkedFunctions, SamplesByMark, StackFrame};
 #[cfg(feature = "sampling")]
 pub(crate) use samples::Counted;
-pub use samples::{Frame, Location, Module, SampledPath, SampledStack, Samples, TimedThread};
+pub use samples::{Frame, Location, Module, SampleTime, SampledPath, SampledStack, Samples, TimedThread};
 #[cfg(all(feature = "record", any(feature = "html", feature = "json")))]
 pub(crate) use sources::LinesOfFiles;

@@ -90,9 +90,9 @@ pub(crate) fn bare(path: &str) -> String {
                 bare.clear();
                 let outside = outside_brackets(of_type).map(|(_, c)| c);
                 bare.extend(outside.filter(|&c| c != '>'));
-                // Tuples, functions and the like have no shorter name.
+                // Tuples, functions and the like have no shorter name, nor have slices of a type in a module.
                 let is_simple = |c: char| c.is_alphanumeric() || "_:[]{}#".contains(c);
-                if !bare.chars().all(is_simple) {
+                if !bare.chars().all(is_simple) || bare.starts_with('[') && bare.contains(':') {
                     bare = brief(segment);
                 }
             }
@@ -198,6 +198,7 @@ mod tests {
             ("<&mut app::Table as app::Load>::load", "app::Table::load"),
             ("<u8 as app::Load>::load", "u8::load"),
             ("<[T] as app::Load>::load", "[T]::load"),
+            ("<[app::T] as app::Load>::load", "<[T] as Load>::load"),
             ("<(u8, a::B) as app::Load>::load", "<(u8, B) as Load>::load"),
             ("<() as app::Load>::load", "<() as Load>::load"),
             ("<fn(u8) -> a::B as app::Load>::load", "<fn(u8) -> B as Load>::load"),

@@ -1,9 +1,6 @@
 //! Quantiles of a histogram.
 
-use super::data::Values;
-
-/// Lowest value, highest value (inclusive) and number of calls of a bucket.
-pub(crate) type Bucket = (u64, u64, u64);
+use super::data::{Bucket, Values};
 
 /// The value that `numerator / denominator` of all values are at or below: the middle of its bucket. The buckets are in
 /// the order of their values and contain `count` values from `min` to `max`.
@@ -15,8 +12,8 @@ pub(crate) fn quantile(
 ) -> u64 {
     let rank = (u128::from(count) * u128::from(numerator)).div_ceil(u128::from(denominator)).max(1);
     let mut seen = 0_u128;
-    for (low, high, count) in buckets {
-        seen += u128::from(count);
+    for Bucket { low, high, calls } in buckets {
+        seen += u128::from(calls);
         if seen >= rank {
             // Not `clamp`, which panics if they are not in order.
             return (low + high.saturating_sub(low) / 2).min(max).max(min);
@@ -52,7 +49,7 @@ impl Values {
         const WHOLE: u32 = 1_000_000_000;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to `WHOLE`, or 0 for NaN")]
         let numerator = (part.clamp(0.0, 1.0) * f64::from(WHOLE)).round() as u64;
-        let count = self.buckets.iter().fold(0_u64, |all, &(.., calls)| all.saturating_add(calls));
+        let count = self.buckets.iter().fold(0_u64, |all, bucket| all.saturating_add(bucket.calls));
         let range = (self.min.unwrap_or(0), self.max.unwrap_or(u64::MAX));
         (count > 0).then(|| quantile(self.buckets.iter().copied(), count, range, (numerator, WHOLE.into())))
     }

@@ -112,17 +112,45 @@ pub struct SampledStack {
     pub locations: Vec<usize>,
     /// The number of samples.
     pub samples: u64,
-    /// When they were taken, if that was [asked for](Samples::timestamps): nanoseconds since the process started, and
-    /// the thread, as an index in [`Samples::threads`]. Times are those of `CLOCK_MONOTONIC`.
+    /// When they were taken, if that was [asked for](Samples::timestamps).
     #[cfg_attr(feature = "serde", serde(default))]
-    pub times: Vec<(u64, usize)>,
+    pub times: Vec<SampleTime>,
+}
+
+/// When a sample was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "(u64, usize)", into = "(u64, usize)")
+)]
+#[non_exhaustive]
+pub struct SampleTime {
+    /// Nanoseconds since the process started, by `CLOCK_MONOTONIC`.
+    pub ns: u64,
+    /// The thread, as an index in [`Samples::threads`].
+    pub thread: usize,
+}
+
+/// From the time and the thread, as in JSON.
+impl From<(u64, usize)> for SampleTime {
+    fn from((ns, thread): (u64, usize)) -> Self {
+        Self { ns, thread }
+    }
+}
+
+/// The time and the thread, as in JSON.
+impl From<SampleTime> for (u64, usize) {
+    fn from(SampleTime { ns, thread }: SampleTime) -> Self {
+        (ns, thread)
+    }
 }
 
 /// Samples with one stack: how many, and as in [`SampledStack::times`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) samples: u64,
-    pub(crate) times: Vec<(u64, usize)>,
+    pub(crate) times: Vec<SampleTime>,
 }
 
 impl From<u64> for Counted {
@@ -222,7 +250,7 @@ impl Samples {
         let stacks = || self.paths.iter().flat_map(|path| &path.stacks);
         check("location", stacks().flat_map(|stack| &stack.locations).copied(), self.locations.len())?;
         check("module", self.locations.iter().map(|location| location.module), self.modules.len())?;
-        check("thread", stacks().flat_map(|stack| &stack.times).map(|time| time.1), self.threads.len())?;
+        check("thread", stacks().flat_map(|stack| &stack.times).map(|time| time.thread), self.threads.len())?;
         check("frame", self.locations.iter().flat_map(|location| &location.frames).copied(), self.frames.len())?;
         if let Some(at) = self.locations.iter().position(|location| location.frames.len() > MAX_INLINED) {
             return Err(format!("samples: location {at} has more than {MAX_INLINED} functions"));

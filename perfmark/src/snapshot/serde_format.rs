@@ -1,5 +1,4 @@
-//! The parts of a snapshot's serialized form that `serde` cannot derive: the version, values keyed by event, and
-//! checks.
+//! The parts of a snapshot's serialized form that `serde` cannot derive: values keyed by event, and checks.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +7,10 @@ use serde::de::{Deserialize, Deserializer, Error};
 use super::limits::{DEEPEST, MAX_SAMPLINGS};
 use super::samples::Samples;
 
-/// Refuses versions other than `known`, because their fields have other meanings. An empty snapshot, which a merge
-/// replaces, has version 0.
-pub(super) fn schema<'de, D: Deserializer<'de>>(deserializer: D, known: u32) -> Result<u32, D::Error> {
-    match u32::deserialize(deserializer)? {
-        schema if schema == known => Ok(schema),
-        0 => Err(D::Error::custom("schema 0: a build without recording wrote it")),
-        schema => Err(D::Error::custom(format_args!(
-            "this report has schema {schema}, but this version of perfmark reads schema {known}"
-        ))),
-    }
-}
-
 /// Checks that buckets are in order, not empty, and have a range.
-pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u64, u64, u64)>, D::Error> {
+pub(super) fn buckets<'de, D: Deserializer<'de>, B: From<(u64, u64, u64)>>(
+    deserializer: D,
+) -> Result<Vec<B>, D::Error> {
     let buckets = Vec::<(u64, u64, u64)>::deserialize(deserializer)?;
     let is_bucket = |&(low, high, count): &(u64, u64, u64)| low <= high && count > 0;
     if let Some(wrong) = buckets.iter().find(|bucket| !is_bucket(bucket)) {
@@ -32,7 +21,7 @@ pub(super) fn buckets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     if !buckets.is_sorted_by(|one, next| (one.0, one.1) < (next.0, next.1)) {
         return Err(D::Error::custom("buckets are not in the order of their values"));
     }
-    Ok(buckets)
+    Ok(buckets.into_iter().map(B::from).collect())
 }
 
 /// Checks that samples refer to locations, modules and frames that exist.

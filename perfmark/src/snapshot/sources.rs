@@ -59,7 +59,7 @@ mod tests {
             line,
             lines: lines.iter().map(|&line| line.to_owned()).collect(),
         };
-        Snapshot { schema: Snapshot::SCHEMA, sources: texts.iter().map(text).collect(), ..Snapshot::default() }
+        Snapshot { sources: texts.iter().map(text).collect(), ..Snapshot::default() }
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) fn paranoid_is_raised() {
         reported_once("instructions", "perf_event_paranoid");
     }
     let mark = snapshot.marks.iter().find(|mark| mark.name == "work").expect("it was called");
-    if let Some(values) = mark.values.iter().find(|values| values.event == "instructions") {
+    if let Some(values) = mark.event("instructions") {
         // The main thread's calls, before and here, and those of the earlier thread.
         assert!(values.measured > 3 * CALLS && values.measured + values.unmeasured == mark.calls, "{values:?}");
     }

@@ -23,8 +23,7 @@ fn marks_count_an_event_that_is_sampled() {
         (0..100).for_each(|_| counted(10_000));
     };
     let Some(sampled) = sampled(Sampling::new().frequency(3_001), work) else { return };
-    let values = &sampled.0.marks[sampled.mark("counted")].values;
-    let Some(cycles) = values.iter().find(|values| values.event == "cycles") else {
+    let Some(cycles) = sampled.0.marks[sampled.mark("counted")].event("cycles") else {
         return println!("skipped: no PMU");
     };
     println!("{} calls measured, {} unmeasured", cycles.measured, cycles.unmeasured);

@@ -57,13 +57,13 @@ fn samples_have_the_times_and_threads_at_which_they_were_taken() {
     assert!(samples.timestamps);
     let stacks = || samples.paths.iter().flat_map(|path| &path.stacks);
     assert!(stacks().all(|stack| stack.times.len() as u64 == stack.samples), "each has a time");
-    assert!(stacks().flat_map(|stack| &stack.times).all(|(at, _)| (began..=ended).contains(at)), "of the run");
+    assert!(stacks().flat_map(|stack| &stack.times).all(|time| (began..=ended).contains(&time.ns)), "of the run");
     let of = |name: &str| {
         let (in_loop, mark) = (Some(taken.mark("again")), Some(name));
         let is_its = |thread: usize| samples.threads[thread].name.as_deref() == mark;
         let paths = samples.paths.iter().filter(|path| path.marks.last().copied() == in_loop);
         let times = paths.flat_map(|path| &path.stacks).flat_map(|stack| &stack.times);
-        times.filter(|&&(_, thread)| is_its(thread)).count()
+        times.filter(|time| is_its(time.thread)).count()
     };
     println!("{} and {} samples in `again`, {:?}", of("first"), of("second"), samples.threads);
     assert!(of("first") > 0 && of("second") > 0);

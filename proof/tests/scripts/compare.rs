@@ -81,8 +81,8 @@ fn recorded(snapshot: &Snapshot, mark: MarkIndex) -> Vec<Number> {
     assert_eq!(u64::from(of.every), MARKS[mark].every, "{of:?}");
     totals.estimated = of.values.first().map_or(0, |values| values.estimated);
     for event in events_of(mark) {
-        let values = of.values.iter().find(|values| values.event == EVENTS[event].0).cloned().unwrap_or_default();
-        let in_buckets: u64 = values.buckets.iter().map(|bucket| bucket.2).sum();
+        let values = of.event(EVENTS[event].0).cloned().unwrap_or_default();
+        let in_buckets: u64 = values.buckets.iter().map(|bucket| bucket.calls).sum();
         assert_eq!(in_buckets, values.weight, "{of:?}");
         let is_complete = values.unmeasured + of.skipped == 0 && values.weight == values.measured;
         assert_eq!(values.extrapolated, !is_complete, "{of:?}");
@@ -187,7 +187,7 @@ impl Model {
                 found.push(format!("{path:?}: {} calls, expected {calls}", node.calls));
             }
             for (event, expected) in events.iter().enumerate().filter(|(_, expected)| expected.measured > 0) {
-                let values = node.values.iter().find(|values| values.event == EVENTS[event].0).cloned();
+                let values = node.event(EVENTS[event].0).cloned();
                 let values = values.unwrap_or_default();
                 let (of_skipped, own) = (expected.of_skipped.abs(), values.self_sum.unwrap_or(0));
                 let differs = (values.sum - expected.sum).abs() as f64 > expected.error

@@ -21,9 +21,9 @@ use crate::sys::abi::EMULATED_EVENTS;
 #[derive(Debug)]
 #[repr(C)]
 struct Page {
+    /// The plugin's [`LAYOUT`], once it has answered. It is first in all layouts.
+    layout: AtomicU64,
     counts: [AtomicU64; EMULATED_EVENTS],
-    /// [`ANSWER`], once the plugin has answered.
-    answer: AtomicU64,
     /// The number of owners of the mapping. While there is one, other requests of the thread return this page.
     owners: AtomicU64,
     /// The address of the thread's page.
@@ -43,7 +43,8 @@ pub(crate) struct EmulatedPage {
 
 /// The arguments of the request, as in the plugin.
 const REQUEST: [usize; 2] = [0x6b72_616d_6672_6570, 0x736e_6f69_7463_7572];
-const ANSWER: u64 = 1;
+/// The number of this layout of the page. It rises when a field is added, removed or moved.
+const LAYOUT: u64 = 1;
 const BYTES: u16 = 4096;
 
 /// Whether the plugin has answered in this process.
@@ -59,7 +60,7 @@ impl EmulatedPage {
     ///
     /// # Errors
     ///
-    /// The system call that failed, and its errno.
+    /// The system call that failed, and its errno; EPROTO if the plugin's page has another layout.
     pub(crate) fn request(needed: usize) -> Result<Option<Self>, (&'static str, i32)> {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: writes the limit.
@@ -88,8 +89,10 @@ impl EmulatedPage {
         let number = usize::try_from(file.as_raw_fd()).unwrap_or(usize::MAX);
         // SAFETY: the kernel ignores the arguments, and the plugin uses a descriptor that is open.
         unsafe { system_call(libc::SYS_getpid, REQUEST[0], REQUEST[1], number) };
-        if new.page().answer.load(Relaxed) != ANSWER {
-            return Ok(None);
+        match new.page().layout.load(Relaxed) {
+            0 => return Ok(None),
+            LAYOUT => {}
+            _ => return Err(("getpid", libc::EPROTO)),
         }
         HAS_ANSWERED.store(true, Relaxed);
         let address = usize::try_from(new.page().address.load(Relaxed)).unwrap_or(0);

@@ -14,7 +14,7 @@ use crate::compact::{Collect as _, Map};
 use crate::platform::per_process::PerProcess;
 use crate::settings::Budget;
 use crate::settings::EventSpec;
-use crate::settings::filter::{Filter, SetFilterError, Settings};
+use crate::settings::filter::{Filter, Settings, SettingsError};
 use crate::settings::recording::{DEFAULT_EVENTS, ReadMode, is_off, settings};
 use crate::snapshot::names;
 
@@ -81,8 +81,8 @@ pub(crate) fn budget() -> Option<Budget> {
 /// # Errors
 ///
 /// Some marks could not be given a budget, and record as before.
-pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SetFilterError> {
-    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SettingsError> {
+    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
     BUDGET.store(budget.map_or(0, |budget| budget.as_percent().to_bits()), SeqCst);
     apply_to_called()
 }
@@ -96,8 +96,8 @@ static SAMPLING: AtomicU8 = AtomicU8::new(0);
 ///
 /// Some marks have no slot for their new settings, and record as before.
 #[cfg(feature = "sampling")]
-pub(crate) fn set_sampling(number: u8) -> Result<(), SetFilterError> {
-    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+pub(crate) fn set_sampling(number: u8) -> Result<(), SettingsError> {
+    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
     SAMPLING.store(number, SeqCst);
     apply_to_called()
 }
@@ -117,9 +117,9 @@ fn may_leave_out() -> bool {
 /// # Errors
 ///
 /// Some marks could not be given its settings, and record as before.
-pub(crate) fn set(filter: &Filter) -> Result<(), SetFilterError> {
+pub(crate) fn set(filter: &Filter) -> Result<(), SettingsError> {
     // Without memory that a fork wipes, nothing is recorded.
-    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
+    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
     if let Ok(mut sessions) = SESSIONS.try_lock() {
         sessions.filters.clear();
     }
@@ -144,9 +144,9 @@ static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { base: None, filters: Ve
 /// # Errors
 ///
 /// As for [`set`].
-pub(crate) fn set_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SetFilterError> {
-    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SetFilterError::of_all(NO_MEMORY)) };
-    let Ok(mut sessions) = SESSIONS.try_lock() else { return Err(SetFilterError::of_all(NO_SESSIONS)) };
+pub(crate) fn set_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SettingsError> {
+    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
+    let Ok(mut sessions) = SESSIONS.try_lock() else { return Err(SettingsError::of_all(NO_SESSIONS)) };
     let Sessions { base, filters } = &mut *sessions;
     if filters.is_empty() {
         *base = self::filter();
@@ -166,7 +166,7 @@ fn kept(filter: &Filter, filters: &mut Map<String, &'static Filter>) -> &'static
     })
 }
 
-fn put_in_force(filter: Option<&'static Filter>) -> Result<(), SetFilterError> {
+fn put_in_force(filter: Option<&'static Filter>) -> Result<(), SettingsError> {
     let filter = filter.filter(|filter| !filter.is_empty());
     FILTER.store(filter.map_or(ptr::null_mut(), |filter| ptr::from_ref(filter).cast_mut()), SeqCst);
     apply_to_called()
@@ -182,11 +182,11 @@ pub(crate) fn changes() -> u32 {
 }
 
 /// Applies filter, budget and sampling, one of which was set just before, to the marks called so far.
-fn apply_to_called() -> Result<(), SetFilterError> {
+fn apply_to_called() -> Result<(), SettingsError> {
     CHANGES.fetch_add(1, SeqCst);
     match definition::called().filter(|&mark| !apply(mark)).count() {
         0 => Ok(()),
-        marks => Err(SetFilterError::no_slot(marks)),
+        marks => Err(SettingsError::no_slot(marks)),
     }
 }
 
@@ -194,7 +194,7 @@ pub(crate) const NO_MEMORY: &str =
     "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
 const NO_SESSIONS: &str = "another thread was changing the filters of sessions when this process was forked";
 
-impl SetFilterError {
+impl SettingsError {
     /// So many marks have no slot for the settings in force.
     fn no_slot(marks: usize) -> Self {
         let why = format!(
@@ -371,5 +371,5 @@ pub(crate) fn notes() -> Vec<String> {
         settings.is_on != Some(false) && slot(mark, settings).is_none()
     };
     let refused = if HAS_REFUSED.load(Relaxed) { definition::called().filter(is_refused).count() } else { 0 };
-    unmatched.chain((refused > 0).then(|| SetFilterError::no_slot(refused).to_string())).collect()
+    unmatched.chain((refused > 0).then(|| SettingsError::no_slot(refused).to_string())).collect()
 }

@@ -14,6 +14,7 @@ use crate::recording::start;
 use crate::settings::EventSpec;
 use crate::settings::counter_access;
 use crate::settings::recording::{ReadMode, settings};
+use crate::snapshot::Unit;
 
 /// One event of a thread, and its counter.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(crate) struct EventSlots {
     group: Vec<usize>,
     /// The events that could not be opened.
     refused: Vec<EventId>,
+    /// Whether an emulator counts on the thread, once that is known.
+    is_emulated: Option<bool>,
 }
 
 impl Deref for EventSlots {
@@ -140,7 +143,8 @@ impl EventSlot {
 
 impl EventSlots {
     /// The indices of the slots for the `wanted` events. New events are opened, and events that are not available are
-    /// left out. If none is available, the result is the slot of `time`.
+    /// left out. If none is available, the result is the slot of `time`. In an emulator, no time is available, and the
+    /// result is the slot of `instructions`.
     ///
     /// `time` comes first, then `on_cpu`, then the counters in the order in which they were opened, then the times off
     /// the CPU and between polls. So the same events in another order give the same set. Events are opened in this
@@ -153,13 +157,19 @@ impl EventSlots {
             EventSpec::OffCpu(_) => 3,
             EventSpec::Suspended => 4,
         };
+        let is_emulated = *self.is_emulated.get_or_insert_with(is_emulated);
         let mut wanted: Vec<&EventSpec> = wanted.iter().collect();
         sort_by_key(&mut wanted, |spec| rank(spec));
         let mut set: Vec<(u8, usize)> =
-            wanted.into_iter().filter_map(|spec| Some((rank(spec), self.slot_index_for(spec, events)?))).collect();
-        if set.is_empty() {
-            set.extend(self.slot_index_for(&EventSpec::Time, events).map(|index| (0, index)));
-            events.with(events.id(&EventSpec::Time), |time| time.is_fallback = true);
+            wanted.into_iter().filter_map(|spec| Some((rank(spec), self.wanted_slot_index(spec, events)?))).collect();
+        let instructions = is_emulated.then(|| EventSpec::Counter(Hardware::Instructions.into()));
+        for instead in instructions.into_iter().chain([EventSpec::Time]) {
+            if set.is_empty()
+                && let Some(index) = self.slot_index_for(&instead, events)
+            {
+                set.push((0, index));
+                events.with(events.id(&instead), |event| event.is_fallback = true);
+            }
         }
         sort_by_key(&mut set, |&key| key);
         // Two names can mean the same event.
@@ -200,12 +210,26 @@ impl EventSlots {
         refused.into()
     }
 
+    /// The slot for an event that a mark names: in an emulator, none for a time.
+    fn wanted_slot_index(&mut self, spec: &EventSpec, events: &Events) -> Option<usize> {
+        if self.is_emulated != Some(true) || spec.unit() != Unit::Ns {
+            return self.slot_index_for(spec, events);
+        }
+        let event = events.id(spec);
+        if !self.refused.contains(&event) {
+            self.refused.push(event);
+            return refuse(event, events, "an emulator's time says nothing about the processor".into());
+        }
+        None
+    }
+
     fn slot_index_for(&mut self, spec: &EventSpec, events: &Events) -> Option<usize> {
         let event = events.id(spec);
         if let Some(known) = self.iter().position(|slot| slot.event == event) {
             return Some(known);
         }
-        if self.refused.contains(&event) {
+        // `time` is the last resort in an emulator, too.
+        if self.refused.contains(&event) && *spec != EventSpec::Time {
             return None;
         }
         let has_room = *spec == EventSpec::Time || self.iter().filter(|slot| !slot.is_ticks()).count() < MAX_COUNTERS;
@@ -323,6 +347,13 @@ impl EventSlots {
             }
         }
     }
+}
+
+/// Whether an emulator counts on this thread.
+fn is_emulated() -> bool {
+    settings().read == ReadMode::Emulated
+        && counter_access::check().is_ok()
+        && EmulatedCounter::open(&Hardware::Instructions.into()).is_ok()
 }
 
 /// Opens the event as an emulator counts it, and notes the result for the report.

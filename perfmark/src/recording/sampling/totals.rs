@@ -6,7 +6,7 @@ use super::notes::{TOO_DEEP, UNKNOWN};
 use super::unwind::Address;
 use crate::recording::cells::Node;
 use crate::snapshot::tree::Tree;
-use crate::snapshot::{Counted, TimedThread};
+use crate::snapshot::{Counted, SampleTime, TimedThread};
 
 /// The number of samples with each stack: the executed instruction, then the calls that led to it.
 pub(crate) type Stacks = BTreeMap<Vec<Address>, Counted>;
@@ -91,7 +91,7 @@ impl Totals {
                 self.threads.push(thread());
                 self.threads.len() - 1
             });
-            counted.times.extend((0..samples).map(|_| (time, thread)));
+            counted.times.extend((0..samples).map(|_| SampleTime::from((time, thread))));
             self.times += counted.times.len();
         }
         counted

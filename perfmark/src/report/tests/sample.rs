@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::samples::PathKey;
-use crate::snapshot::{Event, Frame, Mark, Module, Node, NodeValues, Overhead, Read, Samples, Snapshot, Unit, Values};
+use crate::snapshot::{
+    Bucket, Event, Frame, Mark, Module, Node, NodeValues, Overhead, Read, Samples, Snapshot, Unit, Values,
+};
 
 pub(in crate::report) fn event(name: &str, unit: Unit, read: Read) -> Event {
     Event { name: name.to_owned(), unit, read, reason: None }
@@ -44,7 +46,7 @@ pub(in crate::report) fn values(event: &str, measured: u64, sum: u64) -> Values 
         p90: percent(120),
         p99: percent(200),
         p999: percent(900),
-        buckets: vec![(7_000, 7_039, 5), (9_000, 9_063, 1)],
+        buckets: vec![(7_000, 7_039, 5).into(), (9_000, 9_063, 1).into()],
         event: event.to_owned(),
         ..Values::default()
     }
@@ -52,7 +54,6 @@ pub(in crate::report) fn values(event: &str, measured: u64, sum: u64) -> Values 
 
 pub(in crate::report) fn snapshot(events: &[Event], marks: &[Mark]) -> Snapshot {
     Snapshot {
-        schema: Snapshot::SCHEMA,
         perfmark: "0.1.0".to_owned(),
         program: "wordcount".to_owned(),
         pid: 4242,
@@ -120,8 +121,8 @@ pub(in crate::report) fn flagged() -> Snapshot {
         event("page-faults", Unit::Count, Read::None),
     ];
     events[4].reason = Some("perf_event_open said EACCES: kernel.perf_event_paranoid is 4".to_owned());
-    let humps =
-        |low: u64| (0..12).map(|at| (low << at, (low << at) + (low << at) / 32, [90, 400, 20, 3][at % 4])).collect();
+    let hump = |low: u64, calls| Bucket::from((low, low + low / 32, calls));
+    let humps = |low: u64| (0..12).map(|at| hump(low << at, [90, 400, 20, 3][at % 4])).collect();
     let mut find = mark(
         "<alloc::collections::btree::map::BTreeMap<alloc::string::String, store::Größe> as store::Lookup>::find",
         52_100,
@@ -358,7 +359,7 @@ pub(in crate::report) fn nasty() -> Vec<Snapshot> {
         });
     }
     all.extend(seeded());
-    let most = vec![(1, 2, u64::MAX), (3, 4, u64::MAX), (5, 6_000, u64::MAX)];
+    let most = [(1, 2, u64::MAX), (3, 4, u64::MAX), (5, 6_000, u64::MAX)].map(Bucket::from).into();
     let many = Values { buckets: most, ..values("time", u64::MAX, u64::MAX) };
     all.push(snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[Mark { values: vec![many], ..mark("many", 1) }]));
     // Invalid callers, invalid marks, a mark under itself, and 2,000 nested calls.

@@ -88,45 +88,47 @@ pub struct FilterError(String);
 
 message_error!(FilterError);
 
-/// Why [`set_filter`](crate::set_filter) left some marks as they were: their number, and what to do.
+/// Why [`set_filter`](crate::set_filter) or [`set_budget`](crate::set_budget) left some marks as they were: their
+/// number, and what to do.
 ///
-/// All marks share 8,192 slots for settings of events, `every` and `fence`. Turning marks on and off takes no slot, and
-/// neither do settings that a mark had before.
+/// All marks share 8,192 slots for settings of events, `every`, `fence` and budgets. Turning marks on and off takes no
+/// slot, and neither do settings that a mark had before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetFilterError {
+pub struct SettingsError {
     marks: usize,
     why: String,
 }
 
-impl SetFilterError {
+impl SettingsError {
     #[cfg(feature = "record")]
     pub(crate) fn new(marks: usize, why: String) -> Self {
         Self { marks, why }
     }
 
-    /// The number of marks called so far that keep their former settings. All others follow the filter.
+    /// The number of marks called so far that keep their former settings. All others follow the new ones.
     #[must_use]
     pub fn marks(&self) -> usize {
         self.marks
     }
 }
 
-impl Display for SetFilterError {
+impl Display for SettingsError {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let verb = if self.marks == 1 { "mark keeps its" } else { "marks keep their" };
         write!(f, "{} {verb} former settings: {}", self.marks, self.why)
     }
 }
 
-impl std::error::Error for SetFilterError {}
+impl std::error::Error for SettingsError {}
 
 impl FromStr for Filter {
     type Err = FilterError;
 
     /// # Errors
     ///
-    /// An invalid directive, with the reason. Events that are unknown on this machine are invalid; without the feature
-    /// `record`, all names of events are accepted.
+    /// An invalid directive, with the reason. With the feature `record`, events that are unknown on this machine are
+    /// invalid, and it reads sysfs for those of a PMU. Without it, all names of events are accepted. Any crate of the
+    /// build may enable the feature.
     fn from_str(text: &str) -> Result<Self, FilterError> {
         const LONGEST: usize = 64 << 10;
         if text.len() > LONGEST {
@@ -292,7 +294,8 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// The list is empty or has duplicates, an event is unknown, or a name has characters that a filter cannot express.
+    /// The list is empty or has duplicates, or a name has characters that a filter cannot express. With the feature
+    /// `record`, also an event that is unknown on this machine.
     pub fn events(self, pattern: &str, events: &[&str]) -> Result<Self, FilterError> {
         for (n, event) in events.iter().enumerate() {
             check(event).map_err(FilterError)?;

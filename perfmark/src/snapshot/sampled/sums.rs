@@ -4,7 +4,9 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
-use crate::snapshot::samples::{Counted, Frame, Location, Module, PathKey, SampledPath, Samples, TimedThread};
+use crate::snapshot::samples::{
+    Counted, Frame, Location, Module, PathKey, SampleTime, SampledPath, Samples, TimedThread,
+};
 
 /// A module's index and an address in it.
 type Address = (usize, u64);
@@ -42,9 +44,12 @@ impl<'a> Sums<'a> {
                         let known: BTreeSet<_> = stack.times.iter().collect();
                         count.times.retain(|time| !known.contains(time));
                     } else {
-                        count
-                            .times
-                            .extend(stack.times.iter().map(|&(at, thread)| (at, thread.saturating_add(other_threads))));
+                        count.times.extend(
+                            stack
+                                .times
+                                .iter()
+                                .map(|&time| SampleTime { thread: time.thread.saturating_add(other_threads), ..time }),
+                        );
                     }
                 }
             }
@@ -255,12 +260,7 @@ mod tests {
         };
         samples.set_paths(paths.iter().map(|(marks, stacks)| (marks.clone(), stacks.iter().cloned().collect())));
         samples.set_names(&BTreeMap::from([((APP, 16), vec![frame(2), frame(1)])]));
-        Snapshot {
-            schema: Snapshot::SCHEMA,
-            marks: marks.iter().map(mark).collect(),
-            samples: vec![samples],
-            ..Snapshot::default()
-        }
+        Snapshot { marks: marks.iter().map(mark).collect(), samples: vec![samples], ..Snapshot::default() }
     }
 
     fn one() -> Snapshot {
@@ -385,10 +385,14 @@ mod tests {
             samples.timestamps = true;
             samples.threads = [7, 8].map(|id| TimedThread { id, name: None }).into();
             let stack = &mut samples.paths[2].stacks[0];
-            (stack.samples, stack.times) = (times.len() as u64, times.to_vec());
+            stack.samples = times.len() as u64;
+            stack.times = times.iter().copied().map(SampleTime::from).collect();
             timed
         };
-        let times = |snapshot: &Snapshot| only(snapshot).paths.last().expect("a path").stacks[0].times.clone();
+        let times = |snapshot: &Snapshot| -> Vec<(u64, usize)> {
+            let stack = &only(snapshot).paths.last().expect("a path").stacks[0];
+            stack.times.iter().copied().map(Into::into).collect()
+        };
         let (early, late) = (with_times(&[(10, 0), (11, 1)]), with_times(&[(10, 0), (11, 1), (12, 1)]));
         let mut both = early.clone();
         both.merge(&late);

@@ -25,6 +25,8 @@ pub(crate) struct Cells {
     /// The smallest and the largest value; [`NOTHING`] and 0 before the first value.
     min: AtomicU64,
     max: AtomicU64,
+    /// The largest cost that is not long.
+    longest: AtomicU64,
 }
 
 /// The smallest value before the first value; no value is that large.
@@ -56,6 +58,7 @@ impl Default for Cells {
             sum: AtomicU64::default(),
             min: AtomicU64::new(NOTHING),
             max: AtomicU64::default(),
+            longest: AtomicU64::new(i64::MAX.cast_unsigned()),
         }
     }
 }
@@ -66,6 +69,24 @@ impl Cells {
         let Some((min, max)) = self.range() else { return Span::NOTHING };
         let low = if min == 0 { LEAST } else { min };
         Span { low, count: max.wrapping_sub(low) + 1 }
+    }
+
+    /// The same without costs that are [long](Self::is_long).
+    pub(crate) fn span_of_short(&self) -> Span {
+        let Span { low, count } = self.span();
+        let count = if self.is_long(low) { 0 } else { count.min(self.longest.load(Relaxed).wrapping_sub(low) + 1) };
+        Span { low, count }
+    }
+
+    /// Lets costs above this one be long.
+    pub(crate) fn set_longest(&self, longest: u64) {
+        self.longest.store(longest, Relaxed);
+    }
+
+    /// Whether calls with this cost end on the slow path because it is long.
+    #[inline]
+    pub(crate) fn is_long(&self, cost: u64) -> bool {
+        cost.cast_signed() > self.longest.load(Relaxed).cast_signed()
     }
 
     /// The bucket of a cost.

@@ -4,7 +4,8 @@ use std::iter;
 
 use super::bucket;
 use crate::settings::recording::{ReadMode, settings};
-use crate::snapshot::quantile::{Bucket, quantile};
+use crate::snapshot::Bucket;
+use crate::snapshot::quantile::quantile;
 
 /// Counts by bucket, with totals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl Frozen {
     pub(super) fn make_room(&mut self, min: u64, max: u64) {
         let number = |value| bucket::number(bucket::row(value), bucket::column(value, bucket::row(value)));
         let (first, end) = match settings().read {
-            // In the emulator, the memory that a program gets must not depend on the time that its calls took.
+            // In the emulator, the memory that a program gets must not depend on which of its threads ends first.
             ReadMode::Emulated => (0, bucket::COUNT),
             _ => (number(min), number(max) + 1),
         };
@@ -95,12 +96,11 @@ impl Filled {
         Some(of.map(|of| quantile(self.buckets(), self.count, range, of)))
     }
 
-    /// Lowest value, highest value and count of each bucket.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = Bucket> {
-        self.buckets.iter().map(|&(number, count)| {
+        self.buckets.iter().map(|&(number, calls)| {
             let (row, column) = bucket::numbered(number);
             let (low, high) = bucket::values(row, column).into_inner();
-            (low, high, count)
+            Bucket::from((low, high, calls))
         })
     }
 
@@ -108,14 +108,14 @@ impl Filled {
     /// buckets that begin with the same number are merged. `edges` are those of [`scaled_edges`].
     pub(crate) fn scaled_buckets(&self, edges: &[u64]) -> Vec<Bucket> {
         let mut buckets: Vec<Bucket> = Vec::with_capacity(self.buckets.len());
-        for &(number, count) in &self.buckets {
+        for &(number, calls) in &self.buckets {
             let low = edges[number];
-            if let Some((_, _, before)) = buckets.last_mut().filter(|(before, ..)| *before == low) {
-                *before += count;
+            if let Some(before) = buckets.last_mut().filter(|before| before.low == low) {
+                before.calls += calls;
                 continue;
             }
             let next = edges[number + 1..].iter().find(|&&next| next > low);
-            buckets.push((low, next.map_or(u64::MAX, |next| next - 1), count));
+            buckets.push((low, next.map_or(u64::MAX, |next| next - 1), calls).into());
         }
         buckets
     }
@@ -181,16 +181,17 @@ mod tests {
         for scale in [0.01, 0.384_615, 1.0, 16.0, 1e9] {
             let all: Vec<u64> = (0..70_000).chain([u64::MAX / 4, MOST]).collect();
             let scaled = frozen(&all).filled().scaled_buckets(&scaled_edges(scale));
-            assert!(scaled.iter().all(|(low, high, _)| low <= high), "{scaled:?}");
-            assert!(scaled.windows(2).all(|pair| pair[0].1 < pair[1].0), "{scaled:?}");
-            assert_eq!(scaled.iter().map(|bucket| bucket.2).sum::<u64>(), all.len() as u64);
+            assert!(scaled.iter().all(|bucket| bucket.low <= bucket.high), "{scaled:?}");
+            assert!(scaled.windows(2).all(|pair| pair[0].high < pair[1].low), "{scaled:?}");
+            assert_eq!(scaled.iter().map(|bucket| bucket.calls).sum::<u64>(), all.len() as u64);
             for value in all.into_iter().step_by(97) {
                 let alone = frozen(&[value]).filled().scaled_buckets(&scaled_edges(scale));
-                assert!(scaled.iter().any(|&(low, high, _)| alone == [(low, high, 1)]), "{value}: {alone:?}");
+                assert!(scaled.iter().any(|&bucket| alone == [Bucket { calls: 1, ..bucket }]), "{value}: {alone:?}");
             }
         }
-        assert_eq!(frozen(&[MOST]).filled().scaled_buckets(&scaled_edges(4.0)), [(u64::MAX, u64::MAX, 1)]);
-        assert_eq!(frozen(&[64, 65, 66]).filled().scaled_buckets(&scaled_edges(1.0)), [(64, 65, 2), (66, 67, 1)]);
+        assert_eq!(frozen(&[MOST]).filled().scaled_buckets(&scaled_edges(4.0)), [(u64::MAX, u64::MAX, 1).into()]);
+        let scaled = frozen(&[64, 65, 66]).filled().scaled_buckets(&scaled_edges(1.0));
+        assert_eq!(scaled, [(64, 65, 2), (66, 67, 1)].map(Bucket::from));
     }
 
     #[test]

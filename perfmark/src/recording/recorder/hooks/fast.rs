@@ -229,8 +229,9 @@ fn end_special<const N: usize, const IS_LEAF: bool>(
     });
     // SAFETY: BINDING: the plan has `N` events or more, and a plan that is bound has its event cells set.
     let cells = unsafe { plan.event_cells::<N>() };
-    // Calibration does not see what skipped calls inside a call of a thinned mark take.
-    let ends_slowly = special & SPLIT != 0 || skipped != 0 && plan.is_thinned();
+    // Calibration does not see what skipped calls inside a call of a thinned mark take. If such a call is long, its
+    // thread may have lost the CPU. `time` is the first event.
+    let ends_slowly = special & SPLIT != 0 || plan.is_thinned() && (skipped != 0 || cells[0].values.is_long(net[0]));
     if ends_slowly || !(0..N).all(|n| cells[n].values.span().has(net[n])) {
         return end_out_of_range(plan, frame, recorder, &counted);
     }

@@ -15,7 +15,7 @@ use crate::recording::recorder::thread::{
     EventSet, FrameRef, HeldRecorder, Hooks, InnerCalls, LOCKS_SPLIT, NO_FRAME, Plan, Recorder, SERIAL, STACK_FULL,
     SetEvent, Stack, Token, detach,
 };
-use crate::recording::recorder::values::exclude_work::{Moment, exclude_work};
+use crate::recording::recorder::values::exclude_work::{Moment, exclude_preemption, exclude_work};
 use crate::recording::recorder::values::off_cpu::{store_off_cpu, with_off_cpu};
 use crate::recording::recorder::values::self_estimate::Parts;
 use crate::settings::recording::is_off;
@@ -190,6 +190,9 @@ pub(crate) fn finish(plan: &Plan, frame: FrameRef, recorder: HeldRecorder, panic
     let ended = plan.set().emulated_counts();
     // If calls of this plan usually end on the slow path, that path is part of the probe overhead.
     let before = if is_long && plan.set().is_fast.get() { Moment::at_end(&recorder, Some(frame)) } else { None };
+    if plan.leaves_preemption_out() {
+        exclude_preemption(frame, &recorder);
+    }
     close_call(plan, frame, &recorder, panicking);
     exclude_work(before.as_ref(), &recorder, false);
     plan.set().exclude_emulated_since(ended);

@@ -206,6 +206,9 @@ fn prepare_plan(
     if recorder.has_thinned.get() {
         registry.teach(&plan_ref.cells);
     }
+    for event in set.events().filter(|event| event.slot().is_ticks() && plan_ref.leaves_preemption_out()) {
+        plan_ref.cells.events[event.n].values.set_longest(resources.thinning.preemption.long);
+    }
     plan_ref.set_event_cells();
     plan_ref.publish_overhead();
     resources.samplings.add_plan(plan_ref);
@@ -236,6 +239,8 @@ fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>,
 fn exclude_setup(before: Option<&Readings>, resources: &Resources, recorder: &Recorder) {
     if let Some(before) = before {
         before.exclude_work_since(&resources.slots, recorder);
+        // The setup may have waited, and used the CPU for long.
+        resources.thinning.preemption.begin();
     }
 }
 

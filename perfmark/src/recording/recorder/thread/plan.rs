@@ -175,6 +175,12 @@ impl Plan {
         self.cells.is_thinned
     }
 
+    /// Whether `time` does not include that in which other threads had the CPU: its calls stand for others, and it does
+    /// not record when the thread was off the CPU.
+    pub(crate) fn leaves_preemption_out(&self) -> bool {
+        self.is_thinned() && self.set().switches().is_none()
+    }
+
     /// Whether its marked function may skip its calls in gaps: nothing else need be done for them.
     pub(crate) fn is_skipped_by_function(&self) -> bool {
         self.is_thinned() && self.skipped.get().is_null()
@@ -271,7 +277,8 @@ impl Plan {
         let (is_plain, is_in_graph) = (!recorder.has_thinned.get(), recorder.graph().is_some());
         for (spans, has_span) in self.spans.iter().zip([is_plain, is_plain || self.is_thinned() && !is_in_graph]) {
             if let Some(span) = spans.get(n).filter(|_| has_span) {
-                span.set(self.cells.events[n].values.span());
+                let values = &self.cells.events[n].values;
+                span.set(if self.is_thinned() { values.span_of_short() } else { values.span() });
             }
         }
     }

@@ -281,6 +281,15 @@ impl FrameRef {
         split.at_begin.iter().zip(costs).for_each(|(at_begin, cost)| at_begin[n].set(cost));
     }
 
+    /// Leaves so much out of the burst that was noted.
+    pub(crate) fn exclude_from_burst(self, n: usize, cost: u64) {
+        let (split, n) = self.split(n);
+        let own = &split.at_begin[0][n];
+        if own.get() != UNKNOWN {
+            own.set(own.get().wrapping_add(cost));
+        }
+    }
+
     /// Notes that the burst ends in the call, which `began_in_it` or before.
     pub(crate) fn end_burst(self, began_in_it: bool) {
         self.prepare_split();
@@ -531,6 +540,11 @@ impl Stack {
     #[inline]
     pub(crate) fn top(&self) -> Option<FrameRef> {
         NonNull::new(self.top.get().cast_mut()).map(FrameRef)
+    }
+
+    /// The sentinel. `None` if the stack is not set up.
+    pub(crate) fn sentinel(&self) -> Option<FrameRef> {
+        NonNull::new(self.bottom.get().cast_mut()).map(FrameRef)
     }
 
     /// The frame of the call with this token, if it is the last that began with a frame. Then that frame is the

@@ -5,33 +5,40 @@
 //! where all of these are measured. Bursts here are those in which all thinned marks take part; calls that are measured
 //! in others, or beside a burst, are a known part of the gaps.
 
-use super::open_calls::{OpenCost, visit_open};
+use std::cell::Cell;
+
+use super::open_calls::visit_open;
 use crate::recording::cells::EventCells;
-use crate::recording::recorder::thread::thinning::learned::{BurstEdge, Learned};
-use crate::recording::recorder::thread::{FrameRef, Plan, Recorder, SetEvent};
+use crate::recording::recorder::event_slots::EVENT_SLOTS;
+use crate::recording::recorder::thread::thinning::learned::SHORTEST;
+use crate::recording::recorder::thread::{FrameRef, Numbers, Plan, Recorder, SetEvent};
+use crate::settings::recording::is_off;
 
 /// Calls further out than this many do not note bursts: walking the stack would take too long.
 const DEPTH: usize = 32;
 
+/// With more open calls, nothing is learned, for that reason.
+const MOST_OPEN: usize = 256;
+
 /// Notes in the open calls that a burst begins.
 pub(crate) fn note_begin_of_burst(recorder: &Recorder) {
     recorder.burst_began.set(recorder.stack.serial.get());
+    let Some((thinning, slots)) = recorder.thinning() else { return };
     let burst = recorder.bursts.complete();
-    if burst == 0 {
-        return;
+    if burst != 0 {
+        let mut depth = 0;
+        visit_open(recorder, &mut |frame, costs| {
+            frame.begin_burst(burst);
+            costs.for_each(|cost| frame.begin_costs(cost.event.n, [cost.own, cost.thinned]));
+            depth += 1;
+            depth < DEPTH
+        });
+        // As at the end, this comes after the costs are noted: about as much work is in both.
+        thinning.learned.begin(until_now(recorder), slots);
     }
-    let Some((thinning, _)) = recorder.thinning() else { return };
-    let (mut depth, edge) = (0, thinning.learned.begin(&recorder.bursts));
-    visit_open(recorder, &mut |frame, costs| {
-        frame.begin_burst(burst);
-        let before = note_call(&thinning.learned, edge, frame);
-        for cost in costs {
-            frame.begin_costs(cost.event.n, [cost.own, cost.thinned]);
-            note_cost(edge, &cost, before);
-        }
-        depth += 1;
-        depth < DEPTH
-    });
+    if slots.iter().any(|slot| slot.is_ticks()) {
+        thinning.preemption.begin();
+    }
 }
 
 /// Notes in the open calls that the burst ends.
@@ -41,22 +48,18 @@ pub(crate) fn note_end_of_burst(recorder: &Recorder) {
         return;
     }
     let Some((thinning, slots)) = recorder.thinning() else { return };
-    let (mut depth, edge, began) = (0, thinning.learned.end(&recorder.bursts), recorder.burst_began.get());
+    let (mut depth, began) = (0, recorder.burst_began.get());
     visit_open(recorder, &mut |frame, costs| {
         let noted = frame.burst() == burst;
         let began_in_it = frame.number() > began;
         if noted || began_in_it {
             frame.end_burst(began_in_it);
-            let before = note_call(&thinning.learned, edge, frame);
-            for cost in costs {
-                frame.end_costs(cost.event.n, [cost.own, cost.thinned]);
-                note_cost(edge, &cost, before);
-            }
+            costs.for_each(|cost| frame.end_costs(cost.event.n, [cost.own, cost.thinned]));
         }
         depth += 1;
         depth < DEPTH || noted
     });
-    thinning.learned.learn(slots);
+    thinning.learned.end(until_now(recorder), slots);
 }
 
 /// Lets bursts be as frequent as the thread's thinned marks need now. If they were not, the burst or gap in progress
@@ -69,19 +72,30 @@ pub(crate) fn restart_bursts(recorder: &Recorder) {
     recorder.change_gap(|bursts| thinning.apply_to(bursts, true));
 }
 
-/// Notes an open call in place of one inside it. If any call of its mark will do, returns the frame that has the cost
-/// of calls before it. That is so for an outermost call whose mark is not thinned, if few calls are skipped outside of
-/// such calls.
-fn note_call(learned: &Learned, edge: &BurstEdge, frame: FrameRef) -> Option<FrameRef> {
-    let (plan, below) = (frame.plan(), frame.below());
-    let is_any = below.plan_ptr().is_null() && !plan.is_thinned() && !learned.has_calls_outside();
-    edge.note_call(Some((plan.key(), if is_any { 0 } else { frame.number() })));
-    is_any.then_some(below)
-}
-
-fn note_cost(edge: &BurstEdge, cost: &OpenCost<'_>, before: Option<FrameRef>) {
-    let slot = cost.event.slot_index;
-    edge.note_cost(slot, cost.net.wrapping_add(before.map_or(0, |before| before.inner_cost[slot].get())));
+/// The number of calls of thinned marks, the number of skipped ones, and the probe overhead of all calls until now, for
+/// each event slot. It wraps. `None` if the bursts around now are too short to learn from, if many calls are open, and
+/// after recording has ended, when no system call is allowed.
+fn until_now(recorder: &Recorder) -> Option<([u64; 2], Numbers)> {
+    let (bursts, stack) = (&recorder.bursts, &recorder.stack);
+    if bursts.length() < SHORTEST || is_off() {
+        return None;
+    }
+    let mut overhead = [0_u64; EVENT_SLOTS];
+    let mut add = |more: &Numbers| overhead.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.wrapping_add(*more));
+    let inner = |frame: FrameRef| frame.inner_overhead.each_ref().map(Cell::get);
+    for (depth, frame) in stack.iter().enumerate() {
+        if depth == MOST_OPEN {
+            return None;
+        }
+        let of_set = &frame.plan().set().overhead;
+        add(&inner(frame));
+        add(&of_set.total.each_ref().map(Cell::get));
+        if frame.number() < stack.serial.get() {
+            add(&of_set.caller_extra.each_ref().map(Cell::get));
+        }
+    }
+    add(&inner(stack.sentinel()?));
+    Some(([bursts.calls(), bursts.skipped()], overhead))
 }
 
 /// The parts of a call's cost in an event without measured calls inside.

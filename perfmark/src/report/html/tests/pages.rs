@@ -251,7 +251,7 @@ fn unfinished(recorded: &[&str]) -> Snapshot {
         of("skips", 900, |mark, values| {
             (mark.every, mark.skipped) = (9, 800);
             (values.measured, values.weight, values.extrapolated) = (100, 900, true);
-            values.buckets = vec![(700, 700, 900)];
+            values.buckets = vec![(700, 700, 900).into()];
         }),
         of("calls what skips", 40, |_, values| {
             (values.estimated, values.self_sum) = (40, Some(-20_000));
@@ -296,7 +296,7 @@ fn large() -> Snapshot {
         p99: Some(value),
         p999: Some(value),
         mean: Some(value as f64),
-        buckets: vec![(value - 1, value, 9_007_199_254_740_993)],
+        buckets: vec![(value - 1, value, 9_007_199_254_740_993).into()],
         overhead: Overhead { in_call: value, total: value, noise: 0 },
         ..sample::values(event, 9_007_199_254_740_993, value)
     };

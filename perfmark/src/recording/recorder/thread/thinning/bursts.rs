@@ -177,6 +177,11 @@ impl Bursts {
         }
     }
 
+    /// The number of calls of the burst, or of the next one.
+    pub(crate) fn length(&self) -> u32 {
+        self.length.get()
+    }
+
     /// Of each block, one call in so many is in its burst; 0 if no mark is thinned.
     pub(crate) fn every(&self) -> u32 {
         self.every.get()

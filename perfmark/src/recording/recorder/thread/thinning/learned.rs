@@ -1,142 +1,134 @@
 //! What a measured call costs inside a program, compared with the loops of calibration.
 //!
-//! Calls in bursts are a sample of a thread's calls. So in the mean, one of them costs as much as one in the gaps, once
-//! the probe overhead is left out. What it costs more is overhead that calibration did not see: caches and branch
-//! predictors do not hold all that it needs. It costs less if its instructions overlap with the program's, or if the
-//! processor was slower during calibration.
+//! Calls in bursts are a sample of a thread's calls. So in the mean, the thread needs as much for one of them, and for
+//! what comes between them, as for one in the gaps, once the probe overhead is left out. What it needs more is overhead
+//! that calibration did not see: caches and branch predictors do not hold all that a measured call needs. It needs less
+//! if the call's instructions overlap with the program's, or if the processor was slower during calibration.
 
 use std::cell::Cell;
 
-use super::bursts::Bursts;
+use crate::platform::usage::thread_cpu_ns;
+use crate::recording::reading::EventReading;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::thread::event_set::{EventSet, SetEvent};
-use crate::recording::recorder::thread::overhead::ProbeOverhead;
+use crate::recording::recorder::thread::overhead::{Numbers, ProbeOverhead};
+use crate::recording::start;
 
 /// Shorter bursts teach nothing: what is left of the work for a burst would count.
-const SHORTEST: f64 = 128.0;
+pub(crate) const SHORTEST: u32 = 128;
 /// What is learned from calls counts half as much after so many more.
 const HALF: f64 = 16_384.0;
 /// What fewer calls teach is divided by this number instead of theirs, so it counts less.
 const FEWEST: f64 = 512.0;
 /// The least and the most that a burst may teach, as multiples of the overhead that calibration measured. Beyond, the
-/// thread waited, or did something rare, in the burst or in the gap.
+/// thread did something rare in the burst or in the gap.
 const FROM: f64 = -1.0;
 const TO: f64 = 4.0;
 
-/// If fewer than one in so many calls begin while no measured call is open, what of them is skipped does not matter.
-const FEW_OUTSIDE: u64 = 16;
-
-/// The cost of a thread's marked calls until a burst begins or ends, and how many calls of thinned marks there were.
-#[derive(Debug, Default)]
-pub(crate) struct BurstEdge {
-    /// The call in which the edge is; `None` if none is open.
-    call: Cell<Option<Call>>,
-    calls: Cell<u64>,
-    /// For each event slot.
-    net: [Cell<Option<u64>>; EVENT_SLOTS],
+/// The calls of thinned marks in a gap or in a burst, and what the thread needed meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    calls: f64,
+    /// For each event slot, without the probe overhead; not a number if it is unknown.
+    cost: [f64; EVENT_SLOTS],
 }
 
-/// The key of a mark and the number of its call; 0 for any call of the mark.
-pub(crate) type Call = (usize, u64);
-
-impl BurstEdge {
-    /// An edge after so many calls, of which nothing else is known yet.
-    fn begin(&self, calls: u64) -> &Self {
-        self.calls.set(calls);
-        self.note_call(None);
-        self
-    }
-
-    /// Notes an open call, or none. Nothing else is known of it yet.
-    pub(crate) fn note_call(&self, call: Option<Call>) {
-        self.call.set(call);
-        self.net.iter().for_each(|net| net.set(None));
-    }
-
-    /// Notes the call's cost until now, perhaps together with that of calls before it.
-    pub(crate) fn note_cost(&self, slot: usize, net: u64) {
-        self.net[slot].set(Some(net));
-    }
-
-    /// The number of calls since an earlier edge; 0 if the cost of some of them may be unknown.
-    fn calls_since(&self, earlier: &Self) -> f64 {
-        let is_same = self.call == earlier.call && self.call.get().is_some();
-        if is_same { self.calls.get().saturating_sub(earlier.calls.get()) as f64 } else { 0.0 }
-    }
-
-    /// What the slot counted since.
-    fn cost_since(&self, earlier: &Self, slot: usize) -> Option<f64> {
-        Some(self.net[slot].get()?.wrapping_sub(earlier.net[slot].get()?).cast_signed() as f64)
+impl Default for Span {
+    fn default() -> Self {
+        Self { calls: 0.0, cost: [f64::NAN; EVENT_SLOTS] }
     }
 }
 
 /// What a thread learned. All of it is in memory, because calls may be on small stacks.
 #[derive(Debug, Default)]
 pub(crate) struct Learned {
-    /// When the last burst ended, when the next one began, and when that ended.
-    edges: [BurstEdge; 3],
-    /// The index of the first of these.
-    first: Cell<usize>,
+    /// At the last begin or end of a burst, if it was noted: the numbers of calls and of skipped ones, the CPU time,
+    /// the counters, and the probe overhead of the calls so far.
+    calls: Cell<[u64; 2]>,
+    cpu_ns: Cell<Option<u64>>,
+    counters: [Cell<Option<EventReading>>; EVENT_SLOTS],
+    overhead: Cell<Numbers>,
+    /// For each event slot, the ticks so far for which perfmark's own work was without the CPU. These are part of the
+    /// overhead, but no CPU time.
+    waited: [Cell<u64>; EVENT_SLOTS],
+    /// The gap before the burst.
+    gap: Cell<Span>,
     /// For each event slot, how much more some calls cost, and how many they are.
     sums: [Cell<[f64; 2]>; EVENT_SLOTS],
-    /// The overhead of a call, as calibration measured it; how much is added to it; and how much was when the burst
-    /// began.
+    /// The overhead of a call and of a skipped one, as calibration measured it; how much is added to the first; and how
+    /// much was when the burst began.
     measured: [Cell<u64>; EVENT_SLOTS],
+    skipped: [Cell<u64>; EVENT_SLOTS],
     added: [Cell<i32>; EVENT_SLOTS],
     added_in_burst: [Cell<i32>; EVENT_SLOTS],
-    /// The number of calls in bursts, and in those that began while no call with a known cost was open.
-    seen: Cell<u64>,
-    outside: Cell<u64>,
 }
 
 impl Learned {
-    fn edge(&self, n: usize) -> &BurstEdge {
-        &self.edges[(self.first.get() + n) % self.edges.len()]
+    /// Notes that perfmark's own work was without the CPU for so many ticks.
+    pub(crate) fn note_wait(&self, n: usize, ticks: u64) {
+        self.waited[n].set(self.waited[n].get().wrapping_add(ticks));
     }
 
-    /// Whether many calls may have been skipped while no measured call was open. Bursts begin at random calls, so they
-    /// tell.
-    pub(crate) fn has_calls_outside(&self) -> bool {
-        self.outside.get().saturating_mul(FEW_OUTSIDE) > self.seen.get()
-    }
-
-    /// The begin of a burst in which all thinned marks take part.
-    pub(crate) fn begin(&self, bursts: &Bursts) -> &BurstEdge {
+    /// Notes that a burst begins, in which all thinned marks take part. `until_now` are the numbers of calls and of
+    /// skipped ones, and the probe overhead; `None` if nothing is to be learned from the calls around now.
+    pub(crate) fn begin(&self, until_now: Option<([u64; 2], Numbers)>, slots: &EventSlots) {
         self.added_in_burst.iter().zip(&self.added).for_each(|(in_burst, added)| in_burst.set(added.get()));
-        self.edge(1).begin(bursts.calls())
+        self.gap.set(self.since_last(until_now, slots));
     }
 
-    /// The end of the burst.
-    pub(crate) fn end(&self, bursts: &Bursts) -> &BurstEdge {
-        self.edge(2).begin(bursts.calls())
+    /// Notes that it ends, and learns from it.
+    pub(crate) fn end(&self, until_now: Option<([u64; 2], Numbers)>, slots: &EventSlots) {
+        let burst = self.since_last(until_now, slots);
+        self.learn(self.gap.take(), burst);
     }
 
-    /// Learns from a burst of which both edges were noted.
-    pub(crate) fn learn(&self, slots: &EventSlots) {
-        self.learn_of(|n| slots.get(n).is_some_and(|slot| slot.depends_on_caches()));
+    /// The calls since the last time, and what the thread needed for them.
+    fn since_last(&self, until_now: Option<([u64; 2], Numbers)>, slots: &EventSlots) -> Span {
+        let mut span = Span::default();
+        let Some((calls, overhead)) = until_now else {
+            self.cpu_ns.set(None);
+            self.counters.iter().for_each(|counter| counter.set(None));
+            return span;
+        };
+        let before = self.calls.replace(calls);
+        let [calls, skipped] = [0, 1].map(|kind| calls[kind].saturating_sub(before[kind]));
+        span.calls = calls as f64;
+        let cpu_ns = if slots.iter().any(|slot| slot.reads_ticks()) { thread_cpu_ns() } else { None };
+        // The clocks of some systems are coarse.
+        let elapsed = cpu_ns.zip(self.cpu_ns.replace(cpu_ns)).filter(|(now, before)| now > before);
+        let ticks = elapsed.map(|(now, before)| start::ticks_in(now - before));
+        let overhead_before = self.overhead.replace(overhead);
+        for (n, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.depends_on_caches()) {
+            let counted = if slot.reads_ticks() {
+                ticks
+            } else {
+                let now = slot.reading();
+                now.zip(self.counters[n].replace(now)).and_then(|(now, before)| now.exactly_since(before))
+            };
+            let probes = overhead[n].wrapping_sub(overhead_before[n]).wrapping_sub(self.waited[n].take());
+            let probes = probes.wrapping_add(skipped.wrapping_mul(self.skipped[n].get()));
+            if let Some(counted) = counted {
+                span.cost[n] = counted.wrapping_sub(probes).cast_signed() as f64;
+            }
+        }
+        span
     }
 
-    /// Learns of these slots.
-    fn learn_of(&self, is_learned: impl Fn(usize) -> bool) {
-        let [ended, begun, now] = [0, 1, 2].map(|n| self.edge(n));
-        let (in_gap, in_burst) = (begun.calls_since(ended), now.calls_since(begun));
-        let is_outside = (0..EVENT_SLOTS).any(|n| is_learned(n) && begun.net[n].get().is_none());
-        let calls = now.calls.get().saturating_sub(begun.calls.get());
-        self.seen.set(self.seen.get() + calls);
-        self.outside.set(self.outside.get() + if is_outside { calls } else { 0 });
-        begun.call.set(None);
-        self.first.set((self.first.get() + 2) % self.edges.len());
-        if in_gap == 0.0 || in_burst < SHORTEST {
+    /// Learns from a burst and the gap before it.
+    fn learn(&self, gap: Span, burst: Span) {
+        if gap.calls.min(burst.calls) < SHORTEST.into() {
             return;
         }
-        for n in (0..EVENT_SLOTS).filter(|&n| is_learned(n)) {
-            let (Some(gap), Some(burst)) = (begun.cost_since(ended, n), now.cost_since(begun, n)) else { continue };
+        for n in 0..EVENT_SLOTS {
             let measured = self.measured[n].get() as f64;
-            let more = burst / in_burst - gap / in_gap + f64::from(self.added_in_burst[n].get());
-            let [sum, calls] = self.sums[n].get().map(|sum| sum * HALF / (HALF + in_burst));
+            let more = burst.cost[n] / burst.calls - gap.cost[n] / gap.calls + f64::from(self.added_in_burst[n].get());
+            if more.is_nan() {
+                continue;
+            }
+            let [sum, calls] = self.sums[n].get().map(|sum| sum * HALF / (HALF + burst.calls));
             let is_known = (FROM * measured..=TO * measured).contains(&more);
             // If nothing is learned for long, what was learned before is no longer true.
-            self.sums[n].set(if is_known { [sum + more * in_burst, calls + in_burst] } else { [sum, calls] });
+            self.sums[n].set(if is_known { [sum + more * burst.calls, calls + burst.calls] } else { [sum, calls] });
         }
     }
 
@@ -173,6 +165,7 @@ impl Learned {
             // The smallest one of all event sets: what is added must fit each.
             let least = self.measured[n].get();
             self.measured[n].set(if least == 0 { total } else { least.min(total) });
+            self.skipped[n].set(calibrated.skipped[n]);
             if total > 0 {
                 *factor = total.saturating_add_signed(self.added[n].get().into()) as f64 / total as f64;
             }
@@ -196,26 +189,20 @@ mod tests {
 
     /// Runs bursts of so many calls, with gaps between them. A measured call costs `more` than calibration measured,
     /// and each tenth gap and burst has so much other work. Returns what is added to the overhead of a call.
-    fn learn(length: u64, more: f64, [in_gap, in_burst]: [u64; 2], call: impl Fn(u64) -> u64) -> i32 {
+    fn learn(length: u32, more: f64, [in_gap, in_burst]: [f64; 2]) -> i32 {
         let learned = Learned::default();
         learned.measured[0].set(MEASURED);
-        let (bursts, mut calls, mut net) = (Bursts::default(), 0, 0_u64);
         for burst in 0..200 {
-            let mut note = |edge: &BurstEdge, of_part: u64, more: f64, work: u64| {
-                calls += of_part;
-                #[expect(clippy::cast_possible_truncation, reason = "a small integer")]
-                let cost = (of_part as f64 * (CALL + more)).round() as i64;
-                net = net.wrapping_add_signed(cost) + if burst % 10 == 9 { work } else { 0 };
-                edge.calls.set(calls);
-                edge.note_call(Some((1, call(burst))));
-                edge.note_cost(0, net);
+            let span = |calls: u32, more: f64, work: f64| {
+                let mut span = Span { calls: calls.into(), ..Span::default() };
+                span.cost[0] = span.calls * (CALL + more) + if burst % 10 == 9 { work } else { 0.0 };
+                span
             };
-            note(learned.begin(&bursts), length * 64, 0.0, in_gap);
-            let in_force = f64::from(learned.added[0].get());
+            let in_force = learned.added[0].get();
+            learned.added_in_burst[0].set(in_force);
             // The thread adapts before it notes the end.
             learned.adapt();
-            note(learned.end(&bursts), length, more - in_force, in_burst);
-            learned.learn_of(|n| n == 0);
+            learned.learn(span(length * 64, 0.0, in_gap), span(length, more - f64::from(in_force), in_burst));
         }
         learned.adapt();
         learned.added[0].get()
@@ -223,15 +210,15 @@ mod tests {
 
     #[test]
     fn overhead_that_differs_from_calibration_is_learned_from_bursts() {
-        let waiting = 10_000_000;
+        let rare = 10_000_000.0;
         for (more, expected) in [(30.0, 30), (100.0, 100), (0.0, 0), (-10.0, -10), (1_000.0, 0)] {
-            assert_eq!(learn(1_024, more, [0, 0], |_| 7), expected, "{more}");
-            assert_eq!(learn(1_024, more, [waiting, waiting], |_| 7), expected, "{more}, with waiting");
+            assert_eq!(learn(1_024, more, [0.0; 2]), expected, "{more}");
+            assert_eq!(learn(1_024, more, [rare; 2]), expected, "{more}, with rare work");
         }
     }
 
     #[test]
-    fn short_bursts_and_bursts_in_different_calls_teach_nothing() {
-        assert_eq!([learn(64, 30.0, [0, 0], |_| 7), learn(1_024, 30.0, [0, 0], |burst| burst)], [0, 0]);
+    fn short_bursts_teach_nothing() {
+        assert_eq!(learn(64, 30.0, [0.0; 2]), 0);
     }
 }

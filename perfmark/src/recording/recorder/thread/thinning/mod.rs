@@ -8,6 +8,7 @@
 pub(crate) mod gap;
 pub(crate) mod bursts;
 pub(crate) mod learned;
+pub(crate) mod preemption;
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicI64;
@@ -16,11 +17,14 @@ use std::{array, mem, ptr};
 
 use self::bursts::Bursts;
 use self::learned::Learned;
+use self::preemption::Preemption;
 use super::event_set::EventSet;
+use super::overhead::Numbers;
 use super::plan::Plan;
 use crate::platform::usage::{monotonic_ns, thread_cpu_ns};
 use crate::recording::mark::mark_settings;
 use crate::recording::mark::{Mark, entry};
+use crate::recording::recorder::event_slots::EventSlots;
 use crate::settings::Budget;
 use crate::settings::recording::is_off;
 
@@ -79,6 +83,7 @@ pub(crate) struct Thinning {
     calls: Cell<[f64; 2]>,
     /// What a measured call costs inside the program.
     pub(crate) learned: Learned,
+    pub(crate) preemption: Preemption,
 }
 
 /// A mark that may be thinned on a thread.
@@ -244,6 +249,16 @@ impl Thinning {
             let every = self.every(member);
             if member.in_use.replace(every) != every {
                 changed(member.slot.get());
+            }
+        }
+    }
+
+    /// Notes perfmark's own work, which took so much.
+    pub(crate) fn note_work(&self, work: &Numbers, slots: &EventSlots) {
+        for (n, _) in slots.iter().enumerate().filter(|(_, slot)| slot.is_ticks()) {
+            if self.preemption.is_in_work(work[n]) {
+                self.learned.note_wait(n, work[n]);
+                self.preemption.begin();
             }
         }
     }
