@@ -22,17 +22,23 @@ impl ProcessUsage {
     }
 }
 
-/// One system call. `None` if the system has none like it.
+/// What `getrusage(2)` says of the process or the thread.
 #[cfg(unix)]
-pub(crate) fn process_usage() -> Option<ProcessUsage> {
+fn usage_of(who: libc::c_int) -> Option<libc::rusage> {
     if cfg!(miri) {
         return None;
     }
     // SAFETY: a zeroed rusage is a valid one, and getrusage writes one.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) == 0).then_some(usage)?
-    };
+        (libc::getrusage(who, &raw mut usage) == 0).then_some(usage)
+    }
+}
+
+/// One system call. `None` if the system has none like it.
+#[cfg(unix)]
+pub(crate) fn process_usage() -> Option<ProcessUsage> {
+    let usage = usage_of(libc::RUSAGE_SELF)?;
     let of = |time: libc::timeval| {
         let microseconds = i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_usec);
         u64::try_from(microseconds * 1_000).unwrap_or(0)
@@ -57,15 +63,7 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
 pub(crate) fn voluntary_switches() -> Option<u64> {
     /// Of linux/resource.h; the crate `libc` does not have it for Android.
     const RUSAGE_THREAD: libc::c_int = 1;
-    if cfg!(miri) {
-        return None;
-    }
-    // SAFETY: a zeroed rusage is a valid one, and getrusage writes one.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        (libc::getrusage(RUSAGE_THREAD, &raw mut usage) == 0).then_some(usage)?
-    };
-    u64::try_from(usage.ru_nvcsw).ok()
+    u64::try_from(usage_of(RUSAGE_THREAD)?.ru_nvcsw).ok()
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
