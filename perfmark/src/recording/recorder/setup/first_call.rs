@@ -151,12 +151,9 @@ fn prepare_plan(
     // SAFETY: CELLS: null, or `thinning` lives as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
     let thinned = member.and_then(|member| resources.thinning.every(member));
-    let weight = thinned.unwrap_or(1);
     // The mark may have had these settings before.
-    let has_settings = |plan: &&Plan| {
-        let is_of_member = plan.member().is_some() && ptr::eq(plan.cells.mark, mark);
-        is_of_member && (plan.is_thinned(), plan.cells.weight) == (thinned.is_some(), weight)
-    };
+    let has_settings =
+        |plan: &&Plan| plan.member().is_some() && ptr::eq(plan.cells.mark, mark) && plan.every() == thinned;
     if let Some(plan) = member.and_then(|_| resources.plans_at(slot).find(has_settings)) {
         use_plan(plan, resources, recorder_ptr, before_setup);
         return Ok(plan);
@@ -195,7 +192,7 @@ fn prepare_plan(
         bind_and_calibrate(thread, recorder, resources, set);
     }
     let set = &resources.sets[index];
-    let mut cells = MarkCells::new(mark, set.new_cells(), weight);
+    let mut cells = MarkCells::new(mark, set.new_cells(), thinned.unwrap_or(1));
     (cells.is_thinned, cells.missing) = (thinned.is_some(), resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
     let plan = unsafe { Plan::new(cells, set, slot, member_ptr) };

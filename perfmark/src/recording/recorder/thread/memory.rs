@@ -146,10 +146,21 @@ impl HeldRecorder {
         cells.or_else(|| self.cells_of(mark).next())
     }
 
-    /// Lets the next call of the mark with this slot set up a plan.
-    pub(crate) fn forget_plan(&self, slot: u32) {
-        // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `SLOTS`.
-        unsafe { forget_plan(self.as_ptr(), slot) };
+    /// Lets calls of the mark with this slot use the thread's plan from the next one on; without one, that call sets it
+    /// up.
+    ///
+    /// # Safety
+    ///
+    /// CELLS holds for the plan: it lives as long as the thread's cells.
+    pub(crate) unsafe fn change_plan(&self, slot: u32, plan: Option<&Plan>) {
+        // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `SLOTS`. This function's
+        // contract.
+        unsafe {
+            match plan {
+                Some(plan) => set_plan(self.as_ptr(), plan),
+                None => forget_plan(self.as_ptr(), slot),
+            }
+        }
     }
 }
 

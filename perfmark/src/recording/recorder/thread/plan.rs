@@ -175,6 +175,11 @@ impl Plan {
         self.cells.is_thinned
     }
 
+    /// One call in so many is measured; `None` if all are.
+    pub(crate) fn every(&self) -> Option<u32> {
+        Some(self.cells.weight).filter(|_| self.is_thinned())
+    }
+
     /// Whether `time` does not include that in which other threads had the CPU: its calls stand for others, and it does
     /// not record when the thread was off the CPU.
     pub(crate) fn leaves_preemption_out(&self) -> bool {

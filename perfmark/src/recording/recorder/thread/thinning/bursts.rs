@@ -65,7 +65,7 @@ pub(crate) struct Bursts {
     /// The length of bursts, and how many had it so far in which all thinned marks took part.
     length: Cell<u32>,
     of_length: Cell<u32>,
-    /// The number of calls of rare marks since the last adaptation because of them.
+    /// The number of calls of rare marks until the next adaptation because of them.
     rare: Cell<u32>,
     /// The number of calls that are still to be measured before the next burst.
     warm_up: Cell<u64>,
@@ -130,12 +130,14 @@ impl Bursts {
     /// Counts a call of a rare mark. `true` if it is time to adapt to them.
     #[inline]
     pub(crate) fn count_rare(&self) -> bool {
-        /// Rare calls between two adaptations.
-        const RARE_CALLS: u32 = 512;
-        let count = self.rare.get() + 1;
-        let is_time = count > RARE_CALLS;
-        self.rare.set(if is_time { 0 } else { count });
-        is_time
+        let left = self.rare.get();
+        self.rare.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    /// Lets the thread adapt after so many calls of rare marks.
+    pub(crate) fn await_rare(&self, calls: u32) {
+        self.rare.set(calls);
     }
 
     /// The number of calls so far, measured or skipped.

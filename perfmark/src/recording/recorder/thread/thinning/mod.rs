@@ -21,6 +21,7 @@ use self::preemption::Preemption;
 use super::event_set::EventSet;
 use super::overhead::Numbers;
 use super::plan::Plan;
+use super::state::HeldRecorder;
 use crate::platform::usage::{monotonic_ns, thread_cpu_ns};
 use crate::recording::mark::mark_settings;
 use crate::recording::mark::{Mark, entry};
@@ -210,11 +211,12 @@ impl Thinning {
         self.every.set(1);
     }
 
-    /// Chooses anew which marks are thinned, and how often bursts occur. Calls `changed` with the slot of each mark
-    /// that needs another plan from its next call on.
+    /// Chooses anew which marks are thinned, and how often bursts occur. Marks for which that changes have another plan
+    /// from their next call on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
+    pub(crate) fn adapt(&self, recorder: &HeldRecorder) {
+        let bursts = &recorder.bursts;
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
         self.learned.adapt();
@@ -231,6 +233,7 @@ impl Thinning {
         let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
         let measured = MEASURED_BETWEEN.max(of_each).max(in_interval);
         self.next_adaptation.set(bursts.measured() + u64::from(measured));
+        bursts.await_rare(measured);
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
         let every = with_every().map(|member| member.every.get()).min().unwrap_or(1);
@@ -248,7 +251,10 @@ impl Thinning {
             }
             let every = self.every(member);
             if member.in_use.replace(every) != every {
-                changed(member.slot.get());
+                let plan = member.plans().find(|plan| plan.every() == every);
+                plan.inspect(|plan| member.teach(plan));
+                // SAFETY: `add_plan` requires that it lives as long as this member.
+                unsafe { recorder.change_plan(member.slot.get(), plan) };
             }
         }
     }
@@ -356,15 +362,18 @@ impl Member {
     ///
     /// It lives as long as this member.
     pub(crate) unsafe fn add_plan(&self, plan: &Plan) {
-        if let Some(before) = self.plans().last() {
-            before.cells.teach(&plan.cells);
-        }
-        self.in_use.set(Some(plan.cells.weight).filter(|_| plan.is_thinned()));
+        self.teach(plan);
+        self.in_use.set(plan.every());
         if self.plans.borrow().contains(&ptr::from_ref(plan)) {
             return;
         }
         self.plans.borrow_mut().push(plan);
         self.seen.set(self.seen.get() + plan.cells.skipped.load(Relaxed));
+    }
+
+    /// Lets the plan begin with what the others of the mark learned.
+    fn teach(&self, plan: &Plan) {
+        self.plans().for_each(|known| known.cells.teach(&plan.cells));
     }
 
     /// Notes what measuring a call takes, as calibration measured it and the thread learned it.
