@@ -43,8 +43,13 @@ fn setting<T, E: Display>(name: &str, parse: impl FnOnce(&str) -> Result<T, E>) 
     value.map(|value| parse(&value).map_err(|why| format!("{name}={value}: {why}"))).transpose()
 }
 
-fn number(number: &str) -> Result<usize, String> {
+pub(crate) fn number(number: &str) -> Result<usize, String> {
     if number == "all" { Ok(usize::MAX) } else { number.parse().map_err(|_| "expected a number or `all`".into()) }
+}
+
+/// The most marks with a row: this number, or that of the environment.
+pub(crate) fn top(given: Option<usize>) -> Result<usize, String> {
+    Ok(given.or(setting("PERFMARK_TOP", number)?).unwrap_or(20))
 }
 
 /// The form of a report.
@@ -210,6 +215,10 @@ impl Options {
 
     pub(crate) fn format(&self) -> Form {
         self.format
+    }
+
+    pub(crate) fn top(&self) -> Option<usize> {
+        self.top
     }
 
     pub(crate) fn marks(&self) -> Option<&Marks> {

@@ -24,6 +24,8 @@ pub(crate) struct Comparison {
     /// The number of runs of each side.
     pub(crate) runs: [usize; 2],
     pub(crate) design: Design,
+    /// The most marks without a change that have a row.
+    top: usize,
 }
 
 /// A mark, with its values on both sides.
@@ -122,7 +124,7 @@ impl Pair {
 
 impl Comparison {
     /// Compares the marks that the filter turns on.
-    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design) -> Self {
+    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design, top: usize) -> Self {
         let ambiguous = ambiguous(sides);
         let runs: [Vec<RunMarks<'_>>; 2] =
             [0, 1].map(|side: usize| sides[side].runs.iter().map(|run| by_key(run, &ambiguous)).collect());
@@ -166,6 +168,7 @@ impl Comparison {
             notes: notes(sides).into_iter().chain(not_compared).chain(sampled.note).collect(),
             runs: count,
             design,
+            top,
         }
     }
 
@@ -179,8 +182,16 @@ impl Comparison {
         self.marks.iter().filter(|pair| pair.has_changed())
     }
 
-    pub(crate) fn unchanged(&self) -> impl Iterator<Item = &Pair> {
-        self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed())
+    /// The first marks without a change, and how many there are in all.
+    pub(crate) fn unchanged(&self) -> (impl Iterator<Item = &Pair>, usize) {
+        let all = || self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed());
+        (all().take(self.top), all().count())
+    }
+
+    /// How many marks without a change have no row, if there are any.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let more = self.unchanged().1.saturating_sub(self.top) as u64;
+        (more > 0).then(|| format!("and {}; `PERFMARK_TOP=all` shows all", counted(more, "more mark")))
     }
 
     pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {

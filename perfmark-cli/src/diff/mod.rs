@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 use perfmark::text::counted;
 
 use crate::output::{self, Destination};
-use crate::report::Marks;
+use crate::report::{self, Marks};
 use crate::reports::check_stdin;
 
 use self::compare::Comparison;
@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// Compare only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Marks>,
+    /// The most marks without a change that have a row; by default `PERFMARK_TOP`, or 20; for table and markdown
+    #[arg(long, value_name = "N|all", value_parser = report::number)]
+    top: Option<usize>,
     /// Format of the comparison
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -80,7 +83,7 @@ What is compared:
 path and name are the same; they may move in the source. Types of one name, such as two closures of a function, are \
 compared within a build only, and several marks of one path and name only if both sides have the same number of them; \
 otherwise a note lists them. Marks that exist or were called on one side only, calls \
-that were not measured, and different numbers of calls are listed. Marks that changed come first. Otherwise, marks \
+that were not measured, and different numbers of calls are listed. Marks that changed come first, each with a row; of the others, as many have one as --top says. Otherwise, marks \
 have the names and the order of `perfmark report`: the largest self in the last run of the head is first. --marks \
 accepts each name.
 
@@ -139,6 +142,10 @@ pub(crate) enum Format {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let files = arguments.base_file.iter().chain(&arguments.head_file).chain(&arguments.base).chain(&arguments.head);
     check_stdin(files)?;
+    if arguments.top.is_some() && matches!(arguments.format, Format::Json) {
+        return Err("--top: the format json does not support it; these do: table, markdown".into());
+    }
+    let top = report::top(arguments.top)?;
     let sides = [
         Side::read("base", arguments.base_file.as_ref(), &arguments.base)?,
         Side::read("head", arguments.head_file.as_ref(), &arguments.head)?,
@@ -151,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let design =
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
     let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
-    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, top, &to)
 }
 
 /// Checks that the reports have the marks of `--marks`, and the events of the gates.
@@ -169,10 +176,11 @@ pub(crate) fn compare(
     design: Design,
     gates: &[Gate],
     format: Format,
+    top: usize,
     to: &Destination,
 ) -> Result<ExitCode, String> {
     marks.map_or(Ok(()), |marks| marks.check(sides.iter().flat_map(|side| &side.runs)))?;
-    let comparison = &Comparison::of(sides, marks.map(|marks| &marks.filter), design);
+    let comparison = &Comparison::of(sides, marks.map(|marks| &marks.filter), design, top);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
     let text = match format {
         Format::Table => table::render(comparison, &gates),

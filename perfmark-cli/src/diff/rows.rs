@@ -51,7 +51,7 @@ pub(crate) fn rows(pair: &Pair, comparison: &Comparison) -> Vec<Row> {
 
 /// The columns: the last two only if some mark has a cell there.
 pub(crate) fn columns(comparison: &Comparison) -> Vec<usize> {
-    let pairs = comparison.changed().chain(comparison.unchanged());
+    let pairs = comparison.changed().chain(comparison.unchanged().0);
     let rows: Vec<Row> = pairs.flat_map(|pair| rows(pair, comparison)).collect();
     (0..HEADER.len()).filter(|&column| column < 4 || rows.iter().any(|row| !row[column].is_empty())).collect()
 }

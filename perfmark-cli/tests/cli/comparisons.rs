@@ -3,7 +3,7 @@
 use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
-use super::command::{answer, assert_contains, stdout};
+use super::command::{answer, assert_contains, stderr, stdout};
 use super::program::text;
 use super::sample::{Folder, mark, report, snapshot, values};
 
@@ -21,6 +21,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
+    ("marks_without_a_change_have_as_many_rows_as_a_report", marks_without_a_change_have_as_many_rows_as_a_report),
     (
         "a_comparison_fits_into_a_comment_failed_gates_first_and_says_how_much_does_not",
         a_comparison_fits_into_a_comment,
@@ -338,6 +339,30 @@ fn a_comparison_is_available_as_markdown_and_json() {
     assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
 }
 
+fn marks_without_a_change_have_as_many_rows_as_a_report() {
+    let folder = Folder::new("cli-top");
+    let names: Vec<String> = (10..40).map(|number| format!("mark_{number}")).collect();
+    let with_dearer = |dearer: usize| {
+        let marks = names.iter().enumerate().map(|(at, name)| (name.as_str(), if at < dearer { 1_500 } else { 1_000 }));
+        folder.report(&format!("{dearer}-dearer"), &report(&marks.collect::<Vec<_>>()))
+    };
+    let (base, head) = (with_dearer(0), with_dearer(2));
+    for (format, row) in [("table", "mark_"), ("markdown", "| mark\\_")] {
+        let check = |more: &[&str], rows: usize, left_out: &str| {
+            let shown = stdout(&[&["diff", &base, &head, "--format", format], more].concat(), 0);
+            assert_eq!(shown.lines().filter(|line| line.starts_with(row)).count(), rows, "{shown}");
+            assert_contains(&shown, &["2 of 30 marks changed", "no change found", left_out]);
+            assert_eq!(shown.contains(" shows all"), !left_out.is_empty(), "{shown}");
+        };
+        check(&[], 22, "and 8 more marks; `PERFMARK_TOP=all` shows all");
+        check(&["--top", "0"], 2, "and 28 more marks; `PERFMARK_TOP=all` shows all");
+        check(&["--top", "27"], 29, "and 1 more mark; `PERFMARK_TOP=all` shows all");
+        check(&["--top", "all"], 30, "");
+    }
+    let why = stderr(&["diff", &base, &head, "--format", "json", "--top", "5"], 2);
+    assert_contains(&why, &["--top: the format json does not support it; these do: table, markdown"]);
+}
+
 fn a_comparison_fits_into_a_comment() {
     /// More than fit into a comment.
     const MARKS: usize = 2_000;
@@ -351,7 +376,7 @@ fn a_comparison_fits_into_a_comment() {
     let left_out = |more: usize| format!("… and {more} more that do not fit here; `--format json` has all.");
     let base = with_dearer(0);
     for dearer in [2, 300, MARKS] {
-        let gate = ["--fail-on", "instructions:1%", "--format", "markdown"];
+        let gate = ["--fail-on", "instructions:1%", "--format", "markdown", "--top", "all"];
         let text = stdout(&[&["diff", &base, &with_dearer(dearer)], &gate[..]].concat(), 1);
         assert!(text.len() <= 65_536, "{}", text.len());
         let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();

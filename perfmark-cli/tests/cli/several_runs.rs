@@ -219,8 +219,7 @@ fn run_alternates_two_programs() {
     let formats = stderr(&["run", "--against", &base, "--format", "csv", "--", &head], 2);
     assert_contains(&formats, &["--against supports the formats table, markdown and json"]);
     assert_contains(&stderr(&["run", "--times", "3", "--", &head], 2), &["--against"]);
-    let report_only =
-        "--each --width=90 --top=5 --lines=5 --sort=calls --details --symbols --event=cycles --embed-sources";
+    let report_only = "--each --width=90 --lines=5 --sort=calls --details --symbols --event=cycles --embed-sources";
     for option in report_only.split(' ') {
         let refused = stderr(&["run", "--against", &base, option, "--", &head], 2);
         assert_contains(&refused, &["the argument '--against <BASE>' cannot be used with"]);
