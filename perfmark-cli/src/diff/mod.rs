@@ -83,9 +83,11 @@ What is compared:
 path and name are the same; they may move in the source. Types of one name, such as two closures of a function, are \
 compared within a build only, and several marks of one path and name only if both sides have the same number of them; \
 otherwise a note lists them. Marks that exist or were called on one side only, calls \
-that were not measured, and different numbers of calls are listed. Marks that changed come first, each with a row; of the others, as many have one as --top says. Otherwise, marks \
-have the names and the order of `perfmark report`: the largest self in the last run of the head is first. --marks \
-accepts each name.
+that were not measured, and different numbers of calls are listed. Marks that changed come first, each with a row; of \
+the others, as many have one as --top says. Otherwise, marks have the names and the order of `perfmark report`: the \
+largest self in the last run of the head is first. --marks accepts each name.
+  Times and cycles of all calls are not compared with estimates (`every`, a budget), whose probe overhead is \
+corrected differently. Counts are, with a note.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
@@ -108,15 +110,15 @@ Gates:
   --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies: instructions:0% \
 fails on any rise. A mark is judged if a rise by the limit would have been found; the column `finds` has the smallest \
 rise of which that is so. Other marks are listed and pass. Medians do not show a rise by less than 3.3 %: a smaller \
-limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the \
-base that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
+limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the base \
+that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
 measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls that \
-should have been measured. Marks that one side does not have or never called are listed and pass. So do marks of \
-which an emulator counted almost no call, because programs that an emulated one starts run outside the emulator. On \
-time or cycles, these marks are listed and pass, too: marks that fewer than three runs of a side measured; in pairs, \
-marks that some run did not measure; with one run, marks with fewer than 10 calls. A gate cannot be judged if no mark \
-can be, or, on time or cycles, with fewer than three runs on a side. It fails if no mark that both sides called has \
-the event.
+should have been measured; or if its values are not compared. Marks that one side does not have or never called are \
+listed and pass. So do marks of which an emulator counted almost no call, because programs that an emulated one \
+starts run outside the emulator. On time or cycles, these marks are listed and pass, too: marks that fewer than three \
+runs of a side measured; in pairs, marks that some run did not measure; with one run, marks with fewer than 10 calls. \
+A gate cannot be judged if no mark can be, or, on time or cycles, with fewer than three runs on a side. It fails if \
+no mark that both sides called has the event.
 
   --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
 calls was measured in any of its events. Calls that `every` or a budget skipped, or that a panic or a drop ended, do \

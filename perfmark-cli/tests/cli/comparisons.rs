@@ -266,12 +266,15 @@ fn what_cannot_be_compared_is_reported() {
         let mut base =
             report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         base.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
+        base.marks.extend(["limited in time", "one in 8"].map(|name| mark(name, vec![values("time", &[10; 100])])));
+        base.marks.iter_mut().filter(|mark| mark.name == "one in 8").for_each(|mark| mark.every = 8);
         base.notes.push("the counter \u{1b}[31mlies".into());
         base
     };
     let head = {
         let mut head = report(&[("came", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         head.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
+        head.marks.extend(base.marks.iter().filter(|mark| mark.values[0].event == "time").cloned());
         head.marks.push(mark("fell silent", vec![]));
         head.program = "another".into();
         head.events[0].read = Read::Syscall;
@@ -283,7 +286,9 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
-                "limited" => (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300),
+                "limited" | "limited in time" => {
+                    (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300);
+                }
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }
@@ -302,10 +307,16 @@ fn what_cannot_be_compared_is_reported() {
             "instructions: head: 10.0 % of the calls were counted in part, and scaled (covered)",
             "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
              no call was counted",
-            "sampled: 100 calls in base, 6,400 in head",
-            "head: 100 of 6,400 calls were measured (every) (sampled)",
-            "head: 100 of 5,400 calls were measured (budget) (limited)",
-            "head: 100 of 4,400 calls were measured (filter) (filtered)",
+            "different numbers of calls: sampled (base 100, head 6,400), limited (base 100, head 5,400), filtered",
+            "instructions: base measured all calls, head one call in 64 (`every`); \
+             differences may come from that (sampled)",
+            "instructions: base measured all calls, head calls within a budget of 2 %; \
+             differences may come from that (limited)",
+            "base measured all calls, head calls that a filter did not skip; \
+             differences may come from that (filtered)",
+            "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
+             settings (limited in time)",
+            "time: base and head measured one call in 8 (`every`) (one in 8)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
             "base: the counter \u{fffd}[31mlies",

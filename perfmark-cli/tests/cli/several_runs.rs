@@ -59,7 +59,7 @@ fn times_are_compared_by_their_distributions() {
         &[
             "too few calls",
             "no mark can be judged: parse (3 calls): too few calls; compare three runs per side",
-            "100 calls in base, 3 in head",
+            "different numbers of calls: parse (base 100, head 3)",
         ],
     );
     let finer = stderr(&["diff", "--allow-few-runs", &base, &few, "--fail-on", "time:2%"], 2);
