@@ -184,16 +184,17 @@ fn files_for_tests(sources: &BTreeMap<PathBuf, (Found, String)>) -> BTreeSet<Pat
 }
 
 /// The file of a module that the file at `path` declares.
-fn module_file(path: &Path, Module { path: names, file, .. }: &Module) -> Option<PathBuf> {
+fn module_file(path: &Path, Module { around, name, file, .. }: &Module) -> Option<PathBuf> {
     let folder = path.parent()?;
-    let places = match file {
-        Some(file) => vec![folder.join(file)],
-        // Those of `mod.rs`, `lib.rs` and `main.rs` are beside it.
-        None => [path.with_extension(""), folder.to_owned()]
-            .map(|folder| folder.join(names))
-            .into_iter()
-            .flat_map(|module| [module.with_extension("rs"), module.join("mod.rs")])
-            .collect(),
+    // Those of `mod.rs`, `lib.rs` and `main.rs` are beside it.
+    let folders = [path.with_extension(""), folder.to_owned()].map(|folder| folder.join(around));
+    let places: Vec<PathBuf> = match file {
+        Some(file) if around.as_os_str().is_empty() => vec![folder.join(file)],
+        Some(file) => folders.map(|folder| folder.join(file)).into(),
+        None => {
+            let files = [format!("{name}.rs"), format!("{name}/mod.rs")];
+            folders.iter().flat_map(|folder| files.iter().map(|file| folder.join(file))).collect()
+        }
     };
     places.iter().find(|place| place.is_file()).and_then(|place| canonical(place).ok())
 }

@@ -109,15 +109,23 @@ fn modules_for_tests_are_left_out() {
         ("a/inner/fn.rs", "fn f() {}\n"),
         ("fakes/of_it.rs", "fn g() {}\n"),
         ("tests.rs", "fn not_the_module_of_a() {}\n"),
+        // In an inline module, an attribute names a file in the module's folder, and its own names that folder.
+        (
+            "d.rs",
+            "mod e { #[cfg(test)] #[path = \"x.rs\"] mod tests; }\n#[path = \"f\"] mod g { #[cfg(test)] mod h; }\n",
+        ),
+        ("d/e/x.rs", "fn h() {}\n"),
+        ("f/h.rs", "fn i() {}\n"),
+        ("x.rs", "fn not_the_module_of_e() {}\n"),
     ];
     for (name, source) in files {
         fs::create_dir_all(folder.0.join(name).parent().expect("a folder")).expect("made");
         folder.file(name, source);
     }
-    assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "5 new marks in 5 files\n");
+    assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "6 new marks in 6 files\n");
     let is_marked = |name: &str| fs::read_to_string(folder.0.join(name)).expect("there").contains("perfmark");
     let marked: Vec<&str> = files.iter().map(|(name, _)| *name).filter(|name| is_marked(name)).collect();
-    assert_eq!(marked, ["a.rs", "a/b.rs", "a/b/c.rs", "both.rs", "tests.rs"]);
+    assert_eq!(marked, ["a.rs", "a/b.rs", "a/b/c.rs", "both.rs", "tests.rs", "x.rs"]);
     // A location is meant.
     let located = format!("{}/a/tests/sample.rs:1", folder.0.display());
     assert_eq!(stdout(&["mark", &located], 0), "1 new mark in 1 file\n");
