@@ -14,6 +14,7 @@ use perfmark::text::{counted, sanitize, share_of_samples};
 use perfmark::{Filter, FilterError, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
 use crate::bencher;
+use crate::mark;
 use crate::output::{self, Destination, variable};
 use crate::reports::{self, Merged};
 use crate::samples::{self, SampleFormat};
@@ -369,15 +370,24 @@ impl Gathered<'_> {
             Some((location, format!("{}, {around}", sanitize(&frame.function)), samples))
                 .filter(|(location, ..)| !location.starts_with('-'))
         };
-        let found: Vec<_> = functions.filter_map(located).take(MOST).collect();
-        if found.is_empty() {
-            output::say(&format!("no function without a mark that is not inlined has at least {FEWEST} samples"));
-        }
-        let of = samples.rate();
-        for (location, function, part) in found {
-            let share = share_of_samples(part, samples.taken());
-            output::say(&format!("{share} of the samples of {of}: {function}"));
+        let (mut found, mut is_any) = (0, false);
+        for (location, function, part) in functions.filter_map(located) {
+            is_any = true;
+            let (share, of) = (share_of_samples(part, samples.taken()), samples.rate());
+            let text = format!("{share} of the samples of {of}: {function}");
+            if let Some(why) = mark::refusal(&location) {
+                output::say(&format!("{text}; `perfmark mark` refuses its location, {location}: {why}"));
+                continue;
+            }
+            output::say(&text);
             output::print(&format!("{location}\n"))?;
+            found += 1;
+            if found == MOST {
+                break;
+            }
+        }
+        if !is_any {
+            output::say(&format!("no function without a mark that is not inlined has at least {FEWEST} samples"));
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ pub(crate) fn unmark(arguments: &Unmark) -> Result<ExitCode, String> {
 }
 
 /// Source is parsed recursively.
-fn with_a_large_stack(work: impl FnOnce() -> Result<ExitCode, String> + Send) -> Result<ExitCode, String> {
+fn with_a_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     const BYTES: usize = 256 << 20;
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(BYTES).spawn_scoped(scope, work);
@@ -208,6 +208,17 @@ fn parsed(location: &str) -> Result<(&Path, usize), String> {
     let last = parts(location);
     let found = last.and_then(|(file, _)| parts(file)).or(last).map(|(file, line)| (Path::new(file), line));
     found.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(location)))
+}
+
+/// Why `perfmark mark` would refuse the location. A file that is not on this machine is no reason.
+pub(crate) fn refusal(location: &str) -> Option<String> {
+    with_a_large_stack(|| {
+        let (path, line) = parsed(location)?;
+        let Ok(source) = read(path) else { return Ok(()) };
+        let found = items(&source).map_err(|why| not_parsed(path, &why))?;
+        start_at(&found.functions, line).map(drop)
+    })
+    .err()
 }
 
 /// Where to mark the innermost function that contains the line, or why it cannot be marked.

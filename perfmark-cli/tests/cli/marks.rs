@@ -140,12 +140,14 @@ fn samples_suggest_which_functions_to_mark() {
     let frame = |function, line| frame(function, "src/main.rs", line);
     samples.frames = vec![frame("app::parse", 7), frame("app::unescape", 20), frame("app::load", 50), frame("main", 1)];
     samples.frames.push(frame("app::next", 60));
+    let in_macro = folder.file("macro.rs", "macro_rules! make {\n    () => { fn made() {} };\n}\nmake!();\n");
+    samples.frames.push(self::frame("app::made", &in_macro, 2));
     samples.locations = (0..4).map(|at| location(0, 16 * at as u64, &[at])).collect();
-    samples.locations.push(location(0, 99, &[4, 3]));
-    let [parse, unescape, load, main, inlined_in_main] = [0, 1, 2, 3, 4];
+    samples.locations.extend([location(0, 99, &[4, 3]), location(0, 120, &[5])]);
+    let [parse, unescape, load, main, inlined_in_main, made] = [0, 1, 2, 3, 4, 5];
     samples.paths = vec![
         // A marked function is no suggestion, and neither are its caller and an inlined function.
-        path(&[], &[(&[load, main], 10), (&[main], 20), (&[inlined_in_main], 20)]),
+        path(&[], &[(&[load, main], 10), (&[main], 20), (&[inlined_in_main], 20), (&[made], 40)]),
         path(&[1, 0], &[(&[unescape, parse], 30), (&[parse, load], 100)]),
     ];
     snapshot.samples = vec![samples];
@@ -153,7 +155,12 @@ fn samples_suggest_which_functions_to_mark() {
     assert_eq!(stdout(&["report", "--suggest", &file], 0), "src/main.rs:20\nsrc/main.rs:50\n");
     assert_contains(
         &stderr(&["report", "--suggest", &file], 0),
-        &["17 % ± 3 of the samples of cpu-clock, 100 a second: app::unescape, in parse", ": app::load, outside marks"],
+        &[
+            ": app::made, outside marks; `perfmark mark` refuses its location",
+            &format!("{in_macro}:2: no function contains this line; if it is in a macro, give the line"),
+            "14 % ± 2 of the samples of cpu-clock, 100 a second: app::unescape, in parse",
+            ": app::load, outside marks",
+        ],
     );
     snapshot.samples.clear();
     let without = folder.report("b.json", &snapshot);
