@@ -114,9 +114,14 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
     let manifests: BTreeSet<PathBuf> = drafts.iter().filter_map(|draft| manifest_without_perfmark(&draft.0)).collect();
     let done = written(drafts, "new mark", "in", refused)?;
     for manifest in manifests {
+        let how = if is_library(&manifest) {
+            " --no-default-features`, and `cargo add perfmark` in the program that uses this library"
+        } else {
+            "`"
+        };
         let manifest = manifest.display();
         output::say(&format!(
-            "{manifest} has no dependency on perfmark; run `cargo add perfmark --manifest-path {manifest}`"
+            "{manifest} has no dependency on perfmark; run `cargo add perfmark --manifest-path {manifest}{how}"
         ));
     }
     Ok(done)
@@ -356,6 +361,13 @@ fn manifest_without_perfmark(file: &Path) -> Option<PathBuf> {
         is_list && (["perfmark=", "perfmark."].iter().any(|key| line.starts_with(key)) || line.contains("\"perfmark\""))
     });
     (!has).then_some(manifest)
+}
+
+/// Whether the package has a library and no program.
+fn is_library(manifest: &Path) -> bool {
+    let text = fs::read_to_string(manifest).unwrap_or_default();
+    let has = |place: &str, section: &str| manifest.with_file_name(place).exists() || text.contains(section);
+    has("src/lib.rs", "[lib]") && !has("src/main.rs", "[[bin]]") && !has("src/bin", "[[bin]]")
 }
 
 #[cfg(test)]

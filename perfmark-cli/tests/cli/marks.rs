@@ -11,6 +11,10 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
     ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
+    (
+        "a_library_is_advised_to_depend_on_perfmark_without_features",
+        a_library_is_advised_to_depend_on_perfmark_without_features,
+    ),
     ("modules_for_tests_in_files_of_their_own_are_left_out", modules_for_tests_are_left_out),
     ("samples_suggest_which_functions_to_mark", samples_suggest_which_functions_to_mark),
 ];
@@ -93,6 +97,21 @@ fn all_functions_of_a_folder_are_marked() {
     assert_contains(&stderr(&["mark", "--all", macros], 0), &[&why]);
     fs::write(folder.0.join("src/deep/Cargo.toml"), "[package]\nname = \"inner\"\n").expect("written");
     assert_eq!(stdout(&["mark", "--all", source], 0), "2 new marks in 1 file\n");
+}
+
+fn a_library_is_advised_to_depend_on_perfmark_without_features() {
+    let folder = Folder::new("cli-mark-library");
+    fs::create_dir(folder.0.join("src")).expect("made");
+    let manifest = folder.file("Cargo.toml", "[package]\nname = \"parser\"\n");
+    let advice = |more: &str| {
+        let file = folder.file("src/lib.rs", SOURCE);
+        let advised = format!("run `cargo add perfmark --manifest-path {manifest}{more}");
+        assert_contains(&stderr(&["mark", &format!("{file}:1")], 0), &[&advised]);
+    };
+    advice(" --no-default-features`, and `cargo add perfmark` in the program that uses this library");
+    // A program uses it.
+    fs::create_dir(folder.0.join("src/bin")).expect("made");
+    advice("`");
 }
 
 fn modules_for_tests_are_left_out() {
