@@ -24,6 +24,8 @@ pub(crate) struct Comparison {
     /// The number of runs of each side.
     pub(crate) runs: [usize; 2],
     pub(crate) design: Design,
+    /// The most marks without a change that have a row.
+    top: usize,
 }
 
 /// A mark, with its values on both sides.
@@ -122,7 +124,7 @@ impl Pair {
 
 impl Comparison {
     /// Compares the marks that the filter turns on.
-    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design) -> Self {
+    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design, top: usize) -> Self {
         let ambiguous = ambiguous(sides);
         let runs: [Vec<RunMarks<'_>>; 2] =
             [0, 1].map(|side: usize| sides[side].runs.iter().map(|run| by_key(run, &ambiguous)).collect());
@@ -166,6 +168,7 @@ impl Comparison {
             notes: notes(sides).into_iter().chain(not_compared).chain(sampled.note).collect(),
             runs: count,
             design,
+            top,
         }
     }
 
@@ -179,8 +182,16 @@ impl Comparison {
         self.marks.iter().filter(|pair| pair.has_changed())
     }
 
-    pub(crate) fn unchanged(&self) -> impl Iterator<Item = &Pair> {
-        self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed())
+    /// The first marks without a change, and how many there are in all.
+    pub(crate) fn unchanged(&self) -> (impl Iterator<Item = &Pair>, usize) {
+        let all = || self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed());
+        (all().take(self.top), all().count())
+    }
+
+    /// How many marks without a change have no row, if there are any.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let more = self.unchanged().1.saturating_sub(self.top) as u64;
+        (more > 0).then(|| format!("and {}; `PERFMARK_TOP=all` shows all", counted(more, "more mark")))
     }
 
     pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {
@@ -336,6 +347,23 @@ impl Compared {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
         }
+        let measured = [0, 1].map(|side: usize| {
+            let of_runs = values[side].iter().map(|(mark, _)| calls_to_measure(mark));
+            of_runs.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" or ")
+        });
+        match &measured {
+            [base, head] if base == head && base == ALL_CALLS => {}
+            [base, head] if base == head => notes.push(format!("base and head measured {base}")),
+            // In estimates, values of clocks are corrected by what a thread learns in bursts.
+            [base, head] if statistic != Statistic::Mean && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
+                is_comparable = false;
+                let what = format!("base measured {base}, head {head}");
+                notes.push(format!("not compared: {what}; record both with the same settings"));
+            }
+            [base, head] => {
+                notes.push(format!("base measured {base}, head {head}; differences may come from that"));
+            }
+        }
         // In pairs, all marks are judged together later.
         let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false } | Design::Commits);
         let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));
@@ -375,7 +403,6 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
         values.iter().filter_map(|(_, values)| *values).map(|values| u128::from(of(values))).sum::<u128>()
     };
     let (measured, scaled, unmeasured) = (sum(|v| v.measured), sum(|v| v.scaled), sum(|v| v.unmeasured));
-    let skipped: u128 = values.iter().map(|(mark, _)| u128::from(mark.skipped)).sum();
     let mut notes = Vec::new();
     if measured_runs < values.len() {
         notes.push(format!(
@@ -390,27 +417,20 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
     if scaled > 0 {
         notes.push(format!("{side}: {} of the calls were counted in part, and scaled", share(scaled, measured)));
     }
-    if skipped > 0 {
-        let why: BTreeSet<&str> = values.iter().filter_map(|(mark, _)| why_skipped(mark)).collect();
-        notes.push(format!(
-            "{side}: {} of {} calls were measured ({})",
-            grouped(measured as f64),
-            grouped((measured + unmeasured + skipped) as f64),
-            why.into_iter().collect::<Vec<_>>().join(", ")
-        ));
-    }
     notes
 }
 
-/// What let the mark skip calls, if it did.
-fn why_skipped(mark: &Mark) -> Option<&'static str> {
-    let why = match (mark.budget_percent, mark.every) {
-        (Some(_), _) => "budget",
+const ALL_CALLS: &str = "all calls";
+
+/// Which calls of the mark are measured by its settings.
+fn calls_to_measure(mark: &Mark) -> String {
+    match (mark.budget_percent, mark.every) {
+        (Some(percent), _) => format!("calls within a budget of {percent} %"),
+        (None, 0 | 1) if mark.skipped == 0 => ALL_CALLS.into(),
         // Another part of the run had an `every`.
-        (None, 1) => "filter",
-        (None, _) => "every",
-    };
-    (mark.skipped > 0).then_some(why)
+        (None, 0 | 1) => "calls that a filter did not skip".into(),
+        (None, every) => format!("one call in {every} (`every`)"),
+    }
 }
 
 /// Which names each side has marks of that were not compared, and why.

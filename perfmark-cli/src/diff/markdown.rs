@@ -21,7 +21,9 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let table_rows = |pair| table_rows(pair, comparison, &columns);
     let changed = List::of(comparison.changed().map(table_rows), &mut room);
     let remarks = List::of(remarks(comparison, gates).iter().map(|line| bullet(line)), &mut room);
-    let unchanged = List::of(comparison.unchanged().map(table_rows), &mut room);
+    let (with_row, count) = comparison.unchanged();
+    let unchanged = List::of(with_row.map(table_rows), &mut room);
+    let unchanged = List { count, left_out: comparison.left_out(), ..unchanged };
 
     let sign = match gates {
         [] => "",
@@ -50,11 +52,13 @@ struct List {
     text: String,
     count: usize,
     more: usize,
+    /// How many items were not asked for.
+    left_out: Option<String>,
 }
 
 impl List {
     fn of(items: impl Iterator<Item = String>, room: &mut usize) -> Self {
-        let mut list = Self { text: String::new(), count: 0, more: 0 };
+        let mut list = Self { text: String::new(), count: 0, more: 0, left_out: None };
         for item in items {
             list.count += 1;
             match room.checked_sub(item.len()) {
@@ -74,6 +78,9 @@ impl List {
         }
         if self.more > 0 {
             _ = writeln!(out, "… and {} more that do not fit here; `--format json` has all.\n", self.more);
+        }
+        if let Some(left_out) = &self.left_out {
+            _ = writeln!(out, "… {left_out}.\n");
         }
     }
 

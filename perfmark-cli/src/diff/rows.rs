@@ -51,7 +51,7 @@ pub(crate) fn rows(pair: &Pair, comparison: &Comparison) -> Vec<Row> {
 
 /// The columns: the last two only if some mark has a cell there.
 pub(crate) fn columns(comparison: &Comparison) -> Vec<usize> {
-    let pairs = comparison.changed().chain(comparison.unchanged());
+    let pairs = comparison.changed().chain(comparison.unchanged().0);
     let rows: Vec<Row> = pairs.flat_map(|pair| rows(pair, comparison)).collect();
     (0..HEADER.len()).filter(|&column| column < 4 || rows.iter().any(|row| !row[column].is_empty())).collect()
 }
@@ -115,10 +115,13 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         let number = |calls: u64| grouped(calls as f64);
         if fewest == most { number(most) } else { format!("{}–{}", number(fewest), number(most)) }
     };
-    for pair in comparison.marks.iter().filter(|pair| pair.calls_changed()) {
+    let called = comparison.marks.iter().filter(|pair| pair.calls_changed()).map(|pair| {
         let [base, head] = pair.calls.map(calls);
-        let noun = if base == "1" { "call" } else { "calls" };
-        lines.push(format!("{}: {base} {noun} in base, {head} in head", pair.label));
+        format!("{} (base {base}, head {head})", pair.label)
+    });
+    let called: Vec<String> = called.collect();
+    if !called.is_empty() {
+        lines.push(format!("different numbers of calls: {}", names(&called)));
     }
     // A note that is the same for many marks is one line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();

@@ -22,14 +22,16 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair, comparison));
     }
-    let mut title = format!("{}no change found:", if lines.is_empty() { "" } else { "\n" });
-    for pair in comparison.unchanged() {
-        if !title.is_empty() {
-            lines.push(Err(std::mem::take(&mut title)));
-        }
+    let title = format!("{}no change found:", if lines.is_empty() { "" } else { "\n" });
+    let (unchanged, count) = comparison.unchanged();
+    if count > 0 {
+        lines.push(Err(title));
+    }
+    for pair in unchanged {
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair, comparison));
     }
+    lines.extend(comparison.left_out().map(Err));
     if !lines.is_empty() {
         out += "\n";
         grid(&mut out, &lines, &rows::columns(comparison));

@@ -21,6 +21,7 @@ use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
 use crate::output::{Destination, say, variable};
+use crate::report;
 use crate::reports::{self, canonical, dashed, is_same_event};
 use crate::run;
 
@@ -154,6 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 impl Arguments {
     fn run(&self, destination: &Destination) -> Result<ExitCode, Ended> {
+        let top = report::top(None)?;
         let counting = Counting::of(self)?;
         if let Some(place) = &self.save {
             return Ok(self.save(place, &counting)?);
@@ -191,7 +193,8 @@ impl Arguments {
         let sides = [("base", base), ("head", head)];
         let mut files = files.into_iter();
         let sides = sides.map(|(name, runs)| Side { name, files: files.next().into_iter().collect(), runs });
-        Ok(diff::compare(&sides, None, Design::Commits, &self.fail_on, diff::Format::Markdown, destination)?)
+        let format = diff::Format::Markdown;
+        Ok(diff::compare(&sides, None, Design::Commits, &self.fail_on, format, top, destination)?)
     }
 
     /// What the change is compared with, and the names of base and head.

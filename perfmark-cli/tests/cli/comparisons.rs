@@ -3,7 +3,7 @@
 use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
-use super::command::{answer, assert_contains, stdout};
+use super::command::{answer, assert_contains, stderr, stdout};
 use super::program::text;
 use super::sample::{Folder, mark, report, snapshot, values};
 
@@ -21,6 +21,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
+    ("marks_without_a_change_have_as_many_rows_as_a_report", marks_without_a_change_have_as_many_rows_as_a_report),
     (
         "a_comparison_fits_into_a_comment_failed_gates_first_and_says_how_much_does_not",
         a_comparison_fits_into_a_comment,
@@ -265,12 +266,15 @@ fn what_cannot_be_compared_is_reported() {
         let mut base =
             report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         base.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
+        base.marks.extend(["limited in time", "one in 8"].map(|name| mark(name, vec![values("time", &[10; 100])])));
+        base.marks.iter_mut().filter(|mark| mark.name == "one in 8").for_each(|mark| mark.every = 8);
         base.notes.push("the counter \u{1b}[31mlies".into());
         base
     };
     let head = {
         let mut head = report(&[("came", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         head.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
+        head.marks.extend(base.marks.iter().filter(|mark| mark.values[0].event == "time").cloned());
         head.marks.push(mark("fell silent", vec![]));
         head.program = "another".into();
         head.events[0].read = Read::Syscall;
@@ -282,7 +286,9 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
-                "limited" => (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300),
+                "limited" | "limited in time" => {
+                    (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300);
+                }
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }
@@ -301,10 +307,16 @@ fn what_cannot_be_compared_is_reported() {
             "instructions: head: 10.0 % of the calls were counted in part, and scaled (covered)",
             "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
              no call was counted",
-            "sampled: 100 calls in base, 6,400 in head",
-            "head: 100 of 6,400 calls were measured (every) (sampled)",
-            "head: 100 of 5,400 calls were measured (budget) (limited)",
-            "head: 100 of 4,400 calls were measured (filter) (filtered)",
+            "different numbers of calls: sampled (base 100, head 6,400), limited (base 100, head 5,400), filtered",
+            "instructions: base measured all calls, head one call in 64 (`every`); \
+             differences may come from that (sampled)",
+            "instructions: base measured all calls, head calls within a budget of 2 %; \
+             differences may come from that (limited)",
+            "base measured all calls, head calls that a filter did not skip; \
+             differences may come from that (filtered)",
+            "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
+             settings (limited in time)",
+            "time: base and head measured one call in 8 (`every`) (one in 8)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
             "base: the counter \u{fffd}[31mlies",
@@ -338,6 +350,30 @@ fn a_comparison_is_available_as_markdown_and_json() {
     assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
 }
 
+fn marks_without_a_change_have_as_many_rows_as_a_report() {
+    let folder = Folder::new("cli-top");
+    let names: Vec<String> = (10..40).map(|number| format!("mark_{number}")).collect();
+    let with_dearer = |dearer: usize| {
+        let marks = names.iter().enumerate().map(|(at, name)| (name.as_str(), if at < dearer { 1_500 } else { 1_000 }));
+        folder.report(&format!("{dearer}-dearer"), &report(&marks.collect::<Vec<_>>()))
+    };
+    let (base, head) = (with_dearer(0), with_dearer(2));
+    for (format, row) in [("table", "mark_"), ("markdown", "| mark\\_")] {
+        let check = |more: &[&str], rows: usize, left_out: &str| {
+            let shown = stdout(&[&["diff", &base, &head, "--format", format], more].concat(), 0);
+            assert_eq!(shown.lines().filter(|line| line.starts_with(row)).count(), rows, "{shown}");
+            assert_contains(&shown, &["2 of 30 marks changed", "no change found", left_out]);
+            assert_eq!(shown.contains(" shows all"), !left_out.is_empty(), "{shown}");
+        };
+        check(&[], 22, "and 8 more marks; `PERFMARK_TOP=all` shows all");
+        check(&["--top", "0"], 2, "and 28 more marks; `PERFMARK_TOP=all` shows all");
+        check(&["--top", "27"], 29, "and 1 more mark; `PERFMARK_TOP=all` shows all");
+        check(&["--top", "all"], 30, "");
+    }
+    let why = stderr(&["diff", &base, &head, "--format", "json", "--top", "5"], 2);
+    assert_contains(&why, &["--top: the format json does not support it; these do: table, markdown"]);
+}
+
 fn a_comparison_fits_into_a_comment() {
     /// More than fit into a comment.
     const MARKS: usize = 2_000;
@@ -351,7 +387,7 @@ fn a_comparison_fits_into_a_comment() {
     let left_out = |more: usize| format!("… and {more} more that do not fit here; `--format json` has all.");
     let base = with_dearer(0);
     for dearer in [2, 300, MARKS] {
-        let gate = ["--fail-on", "instructions:1%", "--format", "markdown"];
+        let gate = ["--fail-on", "instructions:1%", "--format", "markdown", "--top", "all"];
         let text = stdout(&[&["diff", &base, &with_dearer(dearer)], &gate[..]].concat(), 1);
         assert!(text.len() <= 65_536, "{}", text.len());
         let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();

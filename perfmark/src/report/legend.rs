@@ -269,6 +269,15 @@ impl Legend<'_> {
         Some(format!("budget of {percent} % of the CPU time: {what}"))
     }
 
+    /// The marks of which `every` or earlier settings skipped calls; those of a budget are in its sentence.
+    pub(super) fn skipped(&self) -> Option<String> {
+        let others = self.marks().filter(|(mark, _)| mark.skipped > 0 && mark.budget_percent.is_none());
+        let of = |(mark, label): (&Mark, &str)| {
+            format!("{label} ({} of {}, {})", exact(mark.skipped), exact(mark.calls), coverage::why_skipped(mark))
+        };
+        self.names("skipped calls", others.map(of))
+    }
+
     /// What self and total are relative to. It names no sum of one event if the report shows shares of `any_event`.
     pub(super) fn share(&self, any_event: bool) -> String {
         let Self { snapshot, shares, .. } = self;
@@ -837,6 +846,16 @@ mod tests {
                 Snapshot { overhead_ns: Some(overhead), cpu_ns: Some(0), ..snapshot(&[], std::slice::from_ref(&mark)) };
             assert_eq!(lines(&snapshot, 200, |legend| legend.cost().into_iter()), "");
         }
+    }
+
+    #[test]
+    fn skipped_calls_are_in_one_sentence_with_the_reason() {
+        let skips = |name, every, budget_percent| Mark { every, budget_percent, skipped: 60, ..mark(name, 64) };
+        let marks = [skips("peek", 16, None), skips("parse", 1, None), skips("run", 1, Some(2.0))];
+        let marks = marks.map(|one| Mark { values: vec![sample::values("time", 4, 9)], ..one });
+        let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+        let expected = "skipped calls: peek (60 of 64, every = 16), parse (60 of 64, earlier settings)\n";
+        assert_eq!(lines(&snapshot, 200, |legend| legend.skipped().into_iter()), expected);
     }
 
     #[test]

@@ -59,10 +59,11 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let mut sentences = String::new();
     for &index in groups.iter().flat_map(|group| &group.marks) {
         let mark = &snapshot.marks[index];
-        if let Some(sentence) = coverage::sentence(mark, &shares.shown(mark)) {
+        if let Some(sentence) = coverage::without_skipped(mark, &shares.shown(mark)) {
             _ = writeln!(sentences, "- {}: {}", code(&names[index]), sentence_in_markdown(&sanitize(&sentence)));
         }
     }
+    sentences += &lines("- ", legend.skipped());
     let [has_estimates, has_noise] = has;
     let has_column = |head| columns.iter().any(|column| column.head == head);
     let values =
