@@ -170,6 +170,12 @@ impl Legend<'_> {
     pub(super) fn cost(&self) -> Option<String> {
         /// In percent of the CPU time.
         const LARGE: u128 = 5;
+        let of_skipped = |mark: &Mark| {
+            let time = mark.values.iter().find(|values| matches!(&*values.event, "time" | "on_cpu"));
+            let of_measured = time.map_or(0, |time| u128::from(time.measured) * u128::from(time.overhead.total));
+            let all = u128::from(mark.overhead_ns.unwrap_or(0));
+            if mark.skipped > 0 { all.saturating_sub(of_measured) } else { 0 }
+        };
         let snapshot = self.snapshot;
         let overhead = snapshot.overhead_ns?;
         let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, "run time"), |cpu| (cpu, "CPU time"));
@@ -217,6 +223,8 @@ impl Legend<'_> {
             "An emulator counts all calls".to_owned()
         } else if half.iter().any(|(mark, _)| mark.polls > 0) {
             "All calls of async functions are measured".to_owned()
+        } else if half.iter().map(|(mark, _)| of_skipped(mark)).sum::<u128>() > u128::from(of_half / 2) {
+            "Most of this is for calls that were skipped".to_owned()
         } else if self.has_impossible_estimates() {
             "Fewer measured calls would be less exact".to_owned()
         } else if has_budget || every > 1 {
@@ -800,6 +808,20 @@ mod tests {
         let larger = format!("`every = 1024` on these marks limits this; {off}");
         assert_eq!(advice(16, Read::User), larger, "no budget is theirs");
         assert_eq!(advice(16, Read::Emulated), format!("An emulator counts all calls; {off}"));
+        let skips = |of_measured| {
+            let mut values = sample::values("time", 1, 9);
+            values.overhead.total = of_measured;
+            let busy = Mark { overhead_ns: Some(50), skipped: 9, every: 16, values: vec![values], ..mark("busy", 10) };
+            let mut snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[busy]);
+            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));
+            lines(&snapshot, 200, |legend| legend.cost().into_iter())
+        };
+        assert!(
+            skips(20).contains("`busy`. Most of this is for calls that were skipped; `busy=off`, "),
+            "{}",
+            skips(20)
+        );
+        assert!(skips(30).contains(" on these marks limits this; "), "{}", skips(30));
     }
 
     #[test]

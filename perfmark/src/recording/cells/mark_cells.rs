@@ -120,6 +120,8 @@ pub(crate) struct Overhead {
     pub(crate) total: u64,
     /// The variation of `in_call`: in nine cases of ten, at most this much remains of an empty call.
     pub(crate) noise: u64,
+    /// That of a call that is skipped, which its caller measures.
+    pub(crate) skipped: u64,
     /// Whether it could not be measured: nothing is then subtracted.
     pub(crate) is_unknown: bool,
 }
@@ -130,14 +132,18 @@ pub(crate) struct OverheadCells {
     in_call: AtomicU32,
     total: AtomicU32,
     noise: AtomicU32,
+    skipped: AtomicU32,
     is_unknown: AtomicBool,
 }
 
 impl OverheadCells {
     pub(crate) fn set(&self, overhead: Overhead) {
-        for (cell, value) in
-            [(&self.in_call, overhead.in_call), (&self.total, overhead.total), (&self.noise, overhead.noise)]
-        {
+        for (cell, value) in [
+            (&self.in_call, overhead.in_call),
+            (&self.total, overhead.total),
+            (&self.noise, overhead.noise),
+            (&self.skipped, overhead.skipped),
+        ] {
             cell.store(u32::try_from(value).unwrap_or(u32::MAX), Relaxed);
         }
         self.is_unknown.store(overhead.is_unknown, Relaxed);
@@ -150,6 +156,7 @@ impl OverheadCells {
             in_call: larger(&self.in_call, other.in_call),
             total: larger(&self.total, other.total),
             noise: larger(&self.noise, other.noise),
+            skipped: larger(&self.skipped, other.skipped),
             is_unknown: self.is_unknown.load(Relaxed) || other.is_unknown,
         }
     }

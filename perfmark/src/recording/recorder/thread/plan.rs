@@ -304,6 +304,7 @@ impl Plan {
                     total: self.set().overhead.total[event.slot_index].get(),
                     // What is subtracted may differ from what calibration saw in an empty call.
                     noise: measured.noise[event.n] + measured.probe.in_leaf[event.n].abs_diff(in_call),
+                    skipped: measured.probe.skipped[event.slot_index],
                     is_unknown: false,
                 },
                 None => Overhead { is_unknown: true, ..Overhead::default() },
