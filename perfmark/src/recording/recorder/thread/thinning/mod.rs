@@ -178,7 +178,8 @@ impl Thinning {
     /// Lets bursts be as frequent as the thinned marks need, at once if it `may_restart`.
     pub(crate) fn apply_to(&self, bursts: &Bursts, may_restart: bool) {
         if let Some((smallest, largest)) = self.range.get() {
-            bursts.set_every(smallest, largest, may_restart && self.restarts(bursts));
+            let marks = self.members.try_borrow().map_or(0, |members| u32::try_from(members.len()).unwrap_or(u32::MAX));
+            bursts.set_every(smallest, largest, marks, may_restart && self.restarts(bursts));
         }
     }
 
