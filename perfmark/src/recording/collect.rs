@@ -496,6 +496,6 @@ mod tests {
         let events = [(EventId::default(), Entry { spec: EventSpec::Time, ..Entry::default() })];
         let units = Units { nanoseconds: 0.5, edges: OnceCell::new() };
         let mark = mark_values(&MARK, "f".into(), &totals, &events, &units, [0; 4]);
-        assert_eq!(mark.overhead_ns, Some((10 * 40 + 1_000 * 3) / 2));
+        assert_eq!(mark.overhead_ns, Some(10 * 20 + 500 * 3));
     }
 }
