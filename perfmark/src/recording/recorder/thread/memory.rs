@@ -151,13 +151,17 @@ impl HeldRecorder {
     ///
     /// # Safety
     ///
-    /// CELLS holds for the plan: it lives as long as the thread's cells.
+    /// The plan is this thread's, has this slot, and is bound. CELLS holds for it: it lives as long as the thread's
+    /// cells.
     pub(crate) unsafe fn change_plan(&self, slot: u32, plan: Option<&Plan>) {
         // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `SLOTS`. This function's
         // contract.
         unsafe {
             match plan {
-                Some(plan) => set_plan(self.as_ptr(), plan),
+                Some(plan) => {
+                    debug_assert_eq!(plan.slot, slot);
+                    set_plan(self.as_ptr(), plan);
+                }
                 None => forget_plan(self.as_ptr(), slot),
             }
         }

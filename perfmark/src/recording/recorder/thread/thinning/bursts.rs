@@ -9,11 +9,11 @@ use std::cell::Cell;
 use super::gap::Gap;
 use crate::recording::random::below;
 
-/// Bursts grow to so many calls; if there are more marks, to so many calls for each of them. At its start, the
+/// Bursts grow to so many calls for each thinned mark, and to at least and at most so many. At its start, the
 /// processor's caches and predictors do not know the code and the data of the marks, which takes some microseconds. So
-/// few long bursts measure better than many short ones.
-const LONGEST: u32 = 4_096;
+/// few long bursts measure better than many short ones. But the program is slower in each: it may delay a request.
 const CALLS_OF_EACH: u32 = 32;
+const LONGEST: [u32; 2] = [4_096, 16_384];
 /// The most calls that are measured after a burst, because calls of the burst are around them.
 const LONGEST_AFTER: u64 = 4_096;
 /// One call for so many of a burst is measured before it without being recorded, so that caches and predictors know the
@@ -63,7 +63,7 @@ pub(crate) struct Bursts {
     every: Cell<u32>,
     /// The largest number of calls of a mark of which one is measured.
     rarest: Cell<u32>,
-    /// The number of marks that may be thinned.
+    /// The number of thinned marks.
     marks: Cell<u32>,
     /// A number, evenly distributed over the bursts: see [`leaves_out`](Self::leaves_out).
     random: Cell<u32>,
@@ -169,8 +169,7 @@ impl Bursts {
     }
 
     /// Lets one call in `every` be in bursts from the next choice on. If it `restarts`, that block begins at the next
-    /// call. `rarest` is the largest number of calls of which one is measured, and `marks` the number of marks that may
-    /// be thinned.
+    /// call. `rarest` is the largest number of calls of which one is measured, and `marks` the number of thinned marks.
     pub(crate) fn set_every(&self, every: u32, rarest: u32, marks: u32, restarts: bool) {
         self.every.set(every);
         self.rarest.set(rarest);
@@ -237,7 +236,8 @@ impl Bursts {
 
     /// Bursts of at least so many calls grow no more.
     fn longest(&self) -> u32 {
-        LONGEST.max(self.marks.get().saturating_mul(CALLS_OF_EACH))
+        let [least, most] = LONGEST;
+        self.marks.get().saturating_mul(CALLS_OF_EACH).clamp(least, most)
     }
 
     /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn bursts_grow_until_they_have_enough_calls_for_each_mark() {
-        for (marks, longest) in [(1, 4_096), (128, 4_096), (129, 8_192), (359, 16_384)] {
+        for (marks, longest) in [(1, 4_096), (128, 4_096), (129, 8_192), (359, 16_384), (16_000, 16_384)] {
             let (bursts, random) = (Bursts::default(), Cell::new(7));
             bursts.set_every(64, 64, marks, true);
             for _ in 0..200 {

@@ -68,6 +68,8 @@ pub(crate) struct Thinning {
     every: Cell<u32>,
     /// The smallest and the largest number of calls of which one is measured. `None` if no mark is thinned.
     range: Cell<Option<(u32, u32)>>,
+    /// The number of marks that are thinned.
+    thinned: Cell<u32>,
     /// The number of measured calls at the next adaptation.
     next_adaptation: Cell<u64>,
     /// The number of skipped calls at the last adaptation.
@@ -163,11 +165,12 @@ impl Thinning {
         Some(every).filter(|_| !member.is_rare.get())
     }
 
-    /// Notes the smallest and the largest number of calls of which one is measured.
+    /// Notes the smallest and the largest number of calls of which one is measured, and how many marks are thinned.
     #[allow(clippy::vec_box, reason = "as the field")]
     fn note_range(&self, members: &[Box<Member>]) {
         let each = || members.iter().filter_map(|member| self.every(member));
         self.range.set(each().min().zip(each().max()));
+        self.thinned.set(u32::try_from(each().count()).unwrap_or(u32::MAX));
     }
 
     /// Whether bursts are not as frequent as the thinned marks need.
@@ -178,8 +181,7 @@ impl Thinning {
     /// Lets bursts be as frequent as the thinned marks need, at once if it `may_restart`.
     pub(crate) fn apply_to(&self, bursts: &Bursts, may_restart: bool) {
         if let Some((smallest, largest)) = self.range.get() {
-            let marks = self.members.try_borrow().map_or(0, |members| u32::try_from(members.len()).unwrap_or(u32::MAX));
-            bursts.set_every(smallest, largest, marks, may_restart && self.restarts(bursts));
+            bursts.set_every(smallest, largest, self.thinned.get(), may_restart && self.restarts(bursts));
         }
     }
 
@@ -254,7 +256,8 @@ impl Thinning {
             if member.in_use.replace(every) != every {
                 let plan = member.plans().find(|plan| plan.every() == every);
                 plan.inspect(|plan| member.teach(plan));
-                // SAFETY: `add_plan` requires that it lives as long as this member.
+                // SAFETY: CELLS: members live as long as the thread's cells, and `add_plan` requires that of plans,
+                // which have the member's slot. First calls bind plans before they are added.
                 unsafe { recorder.change_plan(member.slot.get(), plan) };
             }
         }
