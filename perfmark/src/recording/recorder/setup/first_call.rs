@@ -42,7 +42,7 @@ pub(crate) fn first_call<'a>(
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
     counts: bool,
-) -> Option<(&'a Plan, HeldRecorder)> {
+) -> Option<(HeldRecorder, &'a Plan)> {
     // SAFETY: RESOURCES: the reference ends with the statement.
     let of_slots = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.counts()));
     let _errno = KeepErrno::new();
@@ -66,7 +66,7 @@ pub(crate) fn first_call<'a>(
         counter.set_back(&before);
     }
     // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
-    Some((unsafe { &*plan? }, thread.acquire()?))
+    plan.and_then(|plan| Some((thread.acquire()?, unsafe { &*plan })))
 }
 
 /// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in
