@@ -29,6 +29,11 @@ impl EventId {
     pub(crate) fn numbered(number: u64) -> Self {
         Self(usize::try_from(number).unwrap_or(usize::MAX))
     }
+
+    /// The event's entry among [all](Events::all). `None` if it was requested later.
+    pub(crate) fn entry(self, all: &[Entry]) -> Option<&Entry> {
+        all.get(self.0)
+    }
 }
 
 /// An event, and how this process's threads read it.
@@ -131,8 +136,8 @@ impl Events {
     }
 
     /// All entries, in the order of their indices.
-    pub(crate) fn all(&self) -> Vec<(EventId, Entry)> {
+    pub(crate) fn all(&self) -> Vec<Entry> {
         let entries = self.lock().clone();
-        entries.into_iter().enumerate().map(|(id, entry)| (EventId(id), entry.with_lost())).collect()
+        entries.into_iter().map(Entry::with_lost).collect()
     }
 }
