@@ -17,7 +17,7 @@ use crate::recording::recorder::setup::first_call::first_call;
 use crate::recording::recorder::setup::thread_end;
 use crate::recording::recorder::thread::{
     Activity, CalibrationCalls, FRAME_EVENTS, FrameRef, HeldRecorder, NEEDS_SETUP, NO_FRAME, PANICKING, Plan, SERIAL,
-    SLOW, ThreadState, Token, is_skipped, memory::find_plan, own_work, with_thread,
+    SLOW, ThreadState, Token, is_skipped, own_work, with_thread,
 };
 use crate::settings::recording::is_off;
 
@@ -35,8 +35,8 @@ pub(crate) fn enter(slot: u64) -> Token {
 #[inline]
 #[allow(unsafe_code, reason = "finds the thread's plan of the mark")]
 pub(super) fn acquire<'a>(slot: u64) -> Option<(HeldRecorder, &'a Plan)> {
-    // SAFETY: RECORDER: `acquire_if` passes this thread's recorder. A slot that is not off is below `mark::SLOTS`.
-    HeldRecorder::acquire_if(|recorder| unsafe { find_plan(recorder, slot) })
+    // SAFETY: CELLS: the plan is used while its recorder is held. A slot that is not off is below `mark::SLOTS`.
+    HeldRecorder::acquire_if(|recorder| unsafe { recorder.find_plan(slot) })
 }
 
 /// Whether the marked function must call [`enter_with_setup`] instead.
