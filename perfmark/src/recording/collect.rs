@@ -208,11 +208,11 @@ fn everything() -> Snapshot {
     let perfmark = env!("CARGO_PKG_VERSION").to_owned();
     let mut snapshot = Snapshot { perfmark, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {
-        let (mut merged, graph) = registry.merged();
+        let mut merged = registry.merged();
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
-        (merged, graph)
+        merged
     };
-    let ((mut merged, graph), events) = match recorded(everything) {
+    let (mut merged, events) = match recorded(everything) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
             snapshot.notes.push(format!(
@@ -238,7 +238,7 @@ fn everything() -> Snapshot {
     let emulator = emulator(events);
     snapshot.events = events.iter().map(|entry| event(entry, &units, emulator.as_deref())).collect();
     let marks = linked::in_order();
-    let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
+    let of_graph = if merged.graph.tree.len() > 0 { &*marks } else { &[] };
     let indices: Map<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
     snapshot.samples = samples(marks.iter().map(|(mark, _)| mark.index()));
     let probes = unknown_overhead(&merged, events);
@@ -252,8 +252,8 @@ fn everything() -> Snapshot {
     };
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
-    snapshot.call_graph_lacks = graph.lost;
-    snapshot.call_graph = call_graph(&graph, &indices, &units);
+    snapshot.call_graph_lacks = merged.graph.lost;
+    snapshot.call_graph = call_graph(&merged.graph, &indices, &units);
     snapshot.notes.extend(events.iter().flat_map(partly));
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));

@@ -25,8 +25,8 @@ use crate::recording::random;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::hooks::bind::bind_plan;
 use crate::recording::recorder::thread::{
-    CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Recorder,
-    Thinning, ThreadState, detach, memory::RecorderPtr, with_calibration_recorder,
+    CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Thinning,
+    ThreadState, detach, memory::RecorderPtr, with_calibration_recorder,
 };
 use crate::recording::recorder::values::open_calls::visit_open;
 use crate::settings::counter_access;
@@ -64,11 +64,11 @@ static AROUND: Mark = Mark::hidden(7);
 /// the program's data is not changed. `None` if the counters were in use by other events.
 pub(crate) fn measure(
     thread: &ThreadState,
-    program: &Recorder,
     resources: &Resources,
     set: &EventSet,
     key: &OverheadKey,
 ) -> Option<MeasuredOverhead> {
+    let program = resources.recorder;
     detach(program.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;

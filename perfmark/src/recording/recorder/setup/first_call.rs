@@ -16,7 +16,7 @@ use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{
     MarkCells, Owner, Switched,
-    registry::{Setup, forget_parents_calls, registry},
+    registry::{Registry, Setup, forget_parents_calls, registry},
 };
 use crate::recording::events::events;
 use crate::recording::mark::mark_settings::{self, Variant};
@@ -24,7 +24,7 @@ use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::{
     Activity, ActivityGuard, CalibrationCalls, EventSet, HeldRecorder, InnerCalls, OverheadKey, Plan, ProbeOverhead,
-    Recorder, ThreadState, memory::RecorderPtr, with_recorder, with_thread,
+    ThreadState, with_recorder, with_thread,
 };
 use crate::recording::recorder::values::exclude_work::Readings;
 use crate::recording::recorder::values::self_estimate::restart_bursts;
@@ -78,9 +78,8 @@ fn prepare_call(
     // Before calls of calibration look.
     note_samples_of(thread);
     // SAFETY: RESOURCES: the reference ends with the statement.
-    let before_setup = unsafe { resources(thread) }
-        .zip(thread.recorder())
-        .map(|(resources, recorder)| Readings::new(&resources.slots, &recorder));
+    let before_setup =
+        unsafe { resources(thread) }.map(|resources| Readings::new(&resources.slots, &resources.recorder));
     start::start();
     let Some(_setup) = Setup::begin() else {
         mark.switch_off();
@@ -92,8 +91,8 @@ fn prepare_call(
     _ = mark_settings::apply(mark);
     if mark.is_off() {
         // SAFETY: RESOURCES: the reference ends with the statement.
-        if let Some((resources, recorder)) = unsafe { resources(thread) }.zip(thread.recorder()) {
-            exclude_setup(before_setup.as_ref(), resources, &recorder);
+        if let Some(resources) = unsafe { resources(thread) } {
+            exclude_setup(before_setup.as_ref(), resources);
         }
         return None;
     }
@@ -114,9 +113,10 @@ fn prepare_plan(
     variant: Option<&'static Variant>,
     before_setup: Option<&Readings>,
 ) -> io::Result<*const Plan> {
-    let (events, registry, recorder) = (events()?, registry()?, set_up_recorder(thread, mark)?);
+    let (events, registry) = (events()?, registry()?);
     // SAFETY: RESOURCES: nothing below gets another reference.
-    let Some(resources) = (unsafe { resources(thread) }) else { return Err(io::ErrorKind::Other.into()) };
+    let resources = unsafe { resources(thread) }.map_or_else(|| set_up_recorder(thread, mark, registry), Ok)?;
+    let recorder = resources.recorder;
     // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
     // have returned to a former slot just now.
     let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
@@ -128,7 +128,7 @@ fn prepare_plan(
         unsafe { recorder.find_plan(slot.into()) }
     };
     if let Some(plan) = existing {
-        exclude_setup(before_setup, resources, &recorder);
+        exclude_setup(before_setup, resources);
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
@@ -170,7 +170,7 @@ fn prepare_plan(
     });
     let tracks_overhead = resources.sets.len() > 1 || mode.is_polled || may_be_thinned || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
-        start_tracking_overhead(resources, &recorder);
+        start_tracking_overhead(resources);
     }
     if may_be_thinned && !recorder.has_thinned.replace(true) {
         for plan in resources.plans() {
@@ -187,7 +187,7 @@ fn prepare_plan(
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
     // thread tracks overhead and has thinned marks.
     for set in &resources.sets {
-        bind_and_calibrate(thread, &recorder, resources, set);
+        bind_and_calibrate(thread, resources, set);
     }
     let set = &resources.sets[index];
     let mut cells = MarkCells::new(mark, set.new_cells(), weight);
@@ -221,7 +221,7 @@ fn use_plan(plan: &Plan, resources: &Resources, before_setup: Option<&Readings>)
     }
     // SAFETY: CELLS: as above.
     unsafe { recorder.set_plan(plan) };
-    exclude_setup(before_setup, resources, recorder);
+    exclude_setup(before_setup, resources);
     // After each first call, because that may have changed the slots.
     // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
     unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
@@ -229,9 +229,9 @@ fn use_plan(plan: &Plan, resources: &Resources, before_setup: Option<&Readings>)
 }
 
 /// Leaves the setup of a call out of the calls around it. Before the thread's first call, there are none.
-fn exclude_setup(before: Option<&Readings>, resources: &Resources, recorder: &Recorder) {
+fn exclude_setup(before: Option<&Readings>, resources: &Resources) {
     if let Some(before) = before {
-        before.exclude_work_since(&resources.slots, recorder);
+        before.exclude_work_since(&resources.slots, &resources.recorder);
         // The setup may have waited, and used the CPU for long.
         resources.thinning.preemption.begin();
     }
@@ -257,13 +257,9 @@ unsafe fn resources(thread: &ThreadState) -> Option<&mut Resources> {
     unsafe { RESOURCES.get().as_mut() }
 }
 
-/// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
-fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<RecorderPtr> {
-    let registry = registry()?;
+/// Creates the thread's recorder. `mark` is the first mark that the thread calls.
+fn set_up_recorder<'a>(thread: &ThreadState, mark: &Mark, registry: &Registry) -> io::Result<&'a mut Resources> {
     let existing = thread.recorder();
-    if let Some(recorder) = existing.filter(|recorder| recorder.is_set_up()) {
-        return Ok(recorder);
-    }
     let first = registry.next_numbers();
     let (owner, switched) = (Owner::new(), Switched::new(first));
     let reused = if existing.is_none() { reuse::take(mark) } else { None };
@@ -281,12 +277,14 @@ fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<RecorderPtr>
     recorder.set_up_stack(first);
     // SAFETY: CELLS: `resources` owns the cells, and lives until the thread ends.
     unsafe { recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref()) };
-    RESOURCES.set(Box::into_raw(resources));
+    let resources = Box::into_raw(resources);
+    RESOURCES.set(resources);
     // It is in no gap yet, so marked functions skip none of this work's calls.
     // SAFETY: RECORDER and CELLS hold from here on.
     unsafe { thread.replace_recorder(Some(recorder)) };
     thread_end::call_at_end(end_of_thread);
-    Ok(recorder)
+    // SAFETY: RESOURCES: the thread had none before, so there is no other reference.
+    Ok(unsafe { &mut *resources })
 }
 
 /// Lets a test repeat which calls of the calling thread are in bursts. Has no effect before the thread's first call.
@@ -295,7 +293,8 @@ pub fn seed_bursts(seed: u64) {
 }
 
 /// Makes the thread's frames track overhead for each event slot from now on.
-fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
+fn start_tracking_overhead(resources: &Resources) {
+    let recorder = &resources.recorder;
     recorder.tracks_overhead.set(true);
     // Until now, all calls used the first set.
     let Some(set) = resources.sets.first() else { return };
@@ -313,7 +312,8 @@ fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
 
 /// Binds the hooks of a set's marks for the thread's current events and settings, and measures their probe overhead.
 /// Does nothing if these have not changed.
-fn bind_and_calibrate(thread: &ThreadState, recorder: &Recorder, resources: &Resources, set: &EventSet) {
+fn bind_and_calibrate(thread: &ThreadState, resources: &Resources, set: &EventSet) {
+    let recorder = &resources.recorder;
     let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, recorder);
     if set.overhead_key.borrow().as_ref() == Some(&key) {
         return;
@@ -322,7 +322,7 @@ fn bind_and_calibrate(thread: &ThreadState, recorder: &Recorder, resources: &Res
     // Calibration must measure values from which nothing is subtracted.
     set.overhead.set(&ProbeOverhead::default());
     // If the counters are in use by other events, the next first call tries again.
-    let measured = calibrate::cached(&key).or_else(|| calibrate::measure(thread, recorder, resources, set, &key));
+    let measured = calibrate::cached(&key).or_else(|| calibrate::measure(thread, resources, set, &key));
     set.overhead.set(&measured.map(|measured| measured.probe).unwrap_or_default());
     set.overhead_key.replace(measured.is_some().then_some(key));
     set.measured_overhead.replace(measured);
@@ -368,8 +368,8 @@ fn note_samples_of(thread: &ThreadState) {
         return;
     }
     // SAFETY: RESOURCES: the reference ends with this function, whose callers have none.
-    if let (Some(recorder), Some(resources)) = (thread.recorder(), unsafe { resources(thread) }) {
-        resources.samplings.look(&recorder);
+    if let Some(resources) = unsafe { resources(thread) } {
+        resources.samplings.look(&resources.recorder);
     }
 }
 

@@ -61,7 +61,7 @@ impl Recorded {
 
 /// What a snapshot sees of the mark.
 fn seen(registry: &Registry) -> Totals {
-    registry.merged().0.totals(&MARK).cloned().unwrap_or_default()
+    registry.merged().totals(&MARK).cloned().unwrap_or_default()
 }
 
 /// The number of calls in event `n`, and the sum of their values.
