@@ -14,6 +14,7 @@ use crate::platform::per_process;
 use crate::platform::sync::{AtomicPtr, AtomicU64};
 use crate::recording::events::EventId;
 use crate::recording::mark::Mark;
+use crate::recording::random::SEED;
 use crate::snapshot::tree::Tree;
 
 /// The most nodes of a thread; with four events each they take 1.5 MiB.
@@ -273,9 +274,8 @@ impl Drop for Graph {
 /// addresses.
 #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
 fn hash(caller: *const Node, key: usize) -> usize {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key as u64;
-    (both.wrapping_mul(ODD) >> (u64::BITS - SLOTS.ilog2())) as usize
+    let both = (caller.addr() as u64).wrapping_mul(SEED) ^ key as u64;
+    (both.wrapping_mul(SEED) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
 /// A mark with the thread's key for it. The number of events that it records there, and the function that returns each,

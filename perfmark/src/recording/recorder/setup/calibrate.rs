@@ -162,7 +162,7 @@ impl Calibration<'_> {
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
         let caller_extra = less(&caller, &total);
         let [skipped, skipped_extra, unrecorded_extra] =
-            if self.key.has_thinned() { self.of_thinned(calls, &total)? } else { Default::default() };
+            if self.key.has_thinned { self.of_thinned(calls, &total)? } else { Default::default() };
         // The last poll of a suspended call executes more than the end of a call of one poll.
         let [bare, once, bare_twice, twice] = of_suspended;
         let (once, twice) = (per_call(once, bare), per_call(twice, bare_twice));
@@ -179,7 +179,7 @@ impl Calibration<'_> {
         let inner = each(&less(&callers_of_unmarked, &in_leaf), &self.of_set(&total), &|body, probe| body + probe);
         let own_around = |is_between| self.least_own_around(calls.skipped, is_between);
         let between_bursts =
-            if self.key.has_thinned() { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
+            if self.key.has_thinned { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
         let probe = ProbeOverhead {
             in_leaf,
             in_caller: less(&callers, &inner),
