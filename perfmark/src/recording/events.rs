@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Event, Hardware, Modifier};
 
+use crate::compact::index_or_push;
 use crate::platform::per_process::PerProcess;
 use crate::settings::EventSpec;
 
@@ -113,12 +114,8 @@ impl Events {
 
     /// The event's index, assigned at the first request.
     pub(crate) fn id(&self, spec: &EventSpec) -> EventId {
-        let mut entries = self.lock();
-        let known = entries.iter().position(|entry| entry.spec == *spec);
-        let id = EventId(known.unwrap_or_else(|| {
-            entries.push(Entry { spec: spec.clone(), ..Entry::default() });
-            entries.len() - 1
-        }));
+        let new = || Entry { spec: spec.clone(), ..Entry::default() };
+        let id = EventId(index_or_push(&mut self.lock(), |entry| entry.spec == *spec, new));
         if *spec == EventSpec::Suspended {
             _ = self.suspended.set(id);
         }

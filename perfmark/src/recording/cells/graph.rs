@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::histogram::add;
-use crate::compact::Map;
+use crate::compact::{Map, index_or_push};
 use crate::platform::arena::Arena;
 use crate::platform::per_process;
 use crate::platform::sync::{AtomicPtr, AtomicU64};
@@ -249,10 +249,8 @@ impl Graph {
             let calls = node.calls.load(Relaxed);
             for sums in (0..node.events).filter_map(|n| node.sums(n)) {
                 let event = EventId::numbered(sums.event.load(Relaxed));
-                let at = totals.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
-                    totals.events.push(EventSums { event, measured: 0, net: 0, inside: 0 });
-                    totals.events.len() - 1
-                });
+                let new = || EventSums { event, measured: 0, net: 0, inside: 0 };
+                let at = index_or_push(&mut totals.events, |known| known.event == event, new);
                 let known = &mut totals.events[at];
                 known.measured += calls.saturating_sub(sums.unmeasured.load(Relaxed));
                 known.net = known.net.wrapping_add(sums.net.load(Relaxed));

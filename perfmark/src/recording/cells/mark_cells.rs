@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr as StdAtomicPtr, AtomicUsize};
 use super::graph::Graph;
 use super::histogram::{Cells, Frozen, add, widened};
 use super::switched::Switched;
+use crate::compact::index_or_push;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use crate::platform::thread_id::thread_id;
@@ -674,10 +675,7 @@ impl Totals {
     }
 
     pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {
-        let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
-            self.events.push((id, EventTotals::default()));
-            self.events.len() - 1
-        });
+        let at = index_or_push(&mut self.events, |(event, _)| *event == id, || (id, EventTotals::default()));
         &mut self.events[at].1
     }
 }

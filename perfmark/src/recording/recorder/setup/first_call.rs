@@ -11,6 +11,7 @@ use perfmark_rdpmc::EmulatedCounter;
 use super::cold_stack::on_cold_stack;
 use super::resources::Resources;
 use super::{at_first_call, calibrate, reuse, thread_end};
+use crate::compact::index_or_push;
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
@@ -159,15 +160,14 @@ fn prepare_plan(
     let measured = if thinned.is_some() { Measured::InBursts } else { Measured::All };
     let mode = CallMode { measured, ..mode };
     let slots = resources.slots.slot_indices_for(&wanted, events);
-    let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
-    let index = existing.unwrap_or_else(|| {
+    let new_set = || {
         // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
         let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
         let innermost = recorder.stack.innermost().map_or(0, |frame| frame.number());
         resources.samplings.add_set(&set, innermost, &resources.cells);
-        resources.sets.push(Box::new(set));
-        resources.sets.len() - 1
-    });
+        Box::new(set)
+    };
+    let index = index_or_push(&mut resources.sets, |set| set.matches(&slots, mode), new_set);
     let tracks_overhead = resources.sets.len() > 1 || mode.is_polled || may_be_thinned || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
         start_tracking_overhead(resources);
