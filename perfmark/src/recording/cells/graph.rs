@@ -190,7 +190,8 @@ impl Graph {
         if self.count.get() >= most {
             return None;
         }
-        let events = mark.events.min(MANY);
+        let event_ids = || (0..MANY).map_while(mark.event);
+        let events = event_ids().count();
         let memory = if events <= FEW {
             arena.take::<WORDS_OF_NODE>()?
         } else {
@@ -213,10 +214,8 @@ impl Graph {
             node.write(made);
             node.as_ref()
         };
-        for n in 0..events {
-            if let Some(sums) = node.sums(n) {
-                sums.event.store((mark.event)(n).number(), Relaxed);
-            }
+        for (sums, event) in (0..events).filter_map(|n| node.sums(n)).zip(event_ids()) {
+            sums.event.store(event.number(), Relaxed);
         }
         self.count.set(self.count.get() + 1);
         self.newest.store(ptr::from_ref(node).cast_mut(), Release);
@@ -276,14 +275,13 @@ fn hash(caller: *const Node, key: usize) -> usize {
     (both.wrapping_mul(SEED) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
-/// A mark with the thread's key for it. The number of events that it records there, and the function that returns each,
-/// are used only for a new node.
+/// A mark with the thread's key for it. The function that returns each event that it records there is used only for a
+/// new node.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: usize,
     pub(crate) mark: &'static Mark,
-    pub(crate) events: usize,
-    pub(crate) event: &'a dyn Fn(usize) -> EventId,
+    pub(crate) event: &'a dyn Fn(usize) -> Option<EventId>,
 }
 
 /// The merged nodes of several threads.
