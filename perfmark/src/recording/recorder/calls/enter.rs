@@ -17,7 +17,7 @@ use crate::recording::recorder::setup::first_call::first_call;
 use crate::recording::recorder::setup::thread_end;
 use crate::recording::recorder::thread::{
     Activity, CalibrationCalls, FRAME_EVENTS, FrameRef, HeldRecorder, NEEDS_SETUP, NO_FRAME, PANICKING, Plan, SERIAL,
-    SLOW, ThreadState, Token, is_skipped, own_work, with_thread,
+    SLOW, ThreadState, Token, is_skipped, memory::RecorderPtr, own_work, with_thread,
 };
 use crate::settings::recording::is_off;
 
@@ -179,9 +179,10 @@ pub(crate) fn leave_elsewhere(token: Token, mark: &'static Mark, counts: bool) {
     });
 }
 
-/// Whether the call with this token began on this thread.
+/// Whether the call with this token began on this thread, in this process.
 pub(crate) fn began_here(token: Token) -> bool {
-    with_thread(|thread| thread.began_call(token & SERIAL))
+    let is_its = |recorder: RecorderPtr| recorder.cells().is_some_and(|cells| cells.switched.is_its(token & SERIAL));
+    with_thread(ThreadState::recorder).is_some_and(is_its)
 }
 
 /// Whether a process that this one was forked from began the call with this token, whose frame was on some thread.

@@ -32,21 +32,6 @@ enum Outcome {
     Unwound,
 }
 
-/// Begins a poll. The token is [`NO_FRAME`] if the poll is not recorded.
-#[inline]
-fn begin_poll(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'static CalibrationCalls) -> Token {
-    if !matches!(call, PolledCall::NotBegun) {
-        return begin_later(mark, call, calibration_calls);
-    }
-    // Calls made of polls are never skipped, so the entry is a slot.
-    let entry = mark.entry();
-    let token = if entry::is_off(entry) { None } else { Some(enter::enter(entry.cast_unsigned())) };
-    match token {
-        Some(token) if !enter::needs_setup(token) => token,
-        token => begin_first(mark, call, calibration_calls, token.is_none()),
-    }
-}
-
 /// Begins a first poll that needs setup, or whose mark is off. If the poll is not recorded, its call is over for
 /// perfmark: it was counted, or the mark is off.
 #[cold]
@@ -92,6 +77,7 @@ fn begin_later(mark: &'static Mark, call: &mut PolledCall, calibration_calls: &'
 pub(crate) struct RunningPoll<'a> {
     mark: &'static Mark,
     call: &'a mut PolledCall,
+    /// [`NO_FRAME`] if the poll is not recorded.
     token: Token,
     outcome: Outcome,
 }
@@ -104,7 +90,17 @@ impl<'a> RunningPoll<'a> {
         call: &'a mut PolledCall,
         calibration_calls: &'static CalibrationCalls,
     ) -> Self {
-        let token = begin_poll(mark, call, calibration_calls);
+        let token = if matches!(call, PolledCall::NotBegun) {
+            // Calls made of polls are never skipped, so the entry is a slot.
+            let entry = mark.entry();
+            let token = if entry::is_off(entry) { None } else { Some(enter::enter(entry.cast_unsigned())) };
+            match token {
+                Some(token) if !enter::needs_setup(token) => token,
+                token => begin_first(mark, call, calibration_calls, token.is_none()),
+            }
+        } else {
+            begin_later(mark, call, calibration_calls)
+        };
         Self { mark, call, token, outcome: Outcome::Unwound }
     }
 
@@ -135,7 +131,7 @@ impl RunningPoll<'_> {
     #[allow(unsafe_code, reason = "finds the innermost frame")]
     fn end_part(&mut self) {
         let Some(recorder) = HeldRecorder::acquire() else { return self.end_without_recorder() };
-        // SAFETY: the token came from `begin_poll`: it is a frame's serial number, or one without a frame.
+        // SAFETY: the token came from `begin`: it is a frame's serial number, or one without a frame.
         let begun_last = unsafe { recorder.stack.begun_last(self.token) };
         let Some(frame) = begun_last.or_else(|| enter::innermost(&recorder, self.token)) else {
             return self.end_other(recorder);

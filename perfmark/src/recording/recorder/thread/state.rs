@@ -292,12 +292,6 @@ impl ThreadState {
         Some(HeldRecorder::new(TlsPointer::get(), recorder))
     }
 
-    /// Whether the call with this number began on this thread, in this process.
-    pub(crate) fn began_call(&self, number: u64) -> bool {
-        let is_its = |recorder: RecorderPtr| recorder.cells().is_some_and(|cells| cells.switched.is_its(number));
-        self.recorder().is_some_and(is_its)
-    }
-
     /// Whether this process was forked after the thread's recorder was set up, which wiped it.
     pub(crate) fn is_forked(&self) -> bool {
         self.recorder().is_some_and(|recorder| !recorder.is_set_up())
