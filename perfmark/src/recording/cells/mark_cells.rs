@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr as StdAtomicPtr, AtomicUsize};
 use super::graph::Graph;
 use super::histogram::{Cells, Frozen, add, widened};
 use super::switched::Switched;
+use crate::compact::index_or_push;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use crate::platform::thread_id::thread_id;
@@ -561,7 +562,7 @@ pub(crate) struct ThreadCells {
     /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
     pub(crate) arena: Arena,
     /// The memory of the thread's recorder, to which marks' cells refer. It is dropped last.
-    pub(crate) memory: Option<Box<dyn Any + Send + Sync>>,
+    _memory: Option<Box<dyn Any>>,
 }
 
 struct Node {
@@ -571,14 +572,23 @@ struct Node {
 }
 
 // SAFETY: the list's nodes are written before they are published and never afterwards, and their holders are `Sync`; of
-// the arena, only the owning thread takes pieces.
+// the arena, only the owning thread takes pieces; the recorder's memory is only dropped.
 unsafe impl Sync for ThreadCells {}
-// SAFETY: the last owner drops nodes and holders, which are `Send`; any thread may do so.
+// SAFETY: the last owner drops nodes and holders, which are `Send`, and memory that no thread uses then; any thread may
+// do so.
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
-    pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new(), memory: None }
+    /// Empty cells with this call graph, and what they keep alive, of a thread that has no [owner](Self::give_to) yet.
+    pub(crate) fn new(graph: Option<Graph>, memory: Option<Box<dyn Any>>) -> Self {
+        Self {
+            first: AtomicPtr::new(ptr::null_mut()),
+            owner: Owner::default(),
+            graph,
+            switched: Switched::new(0),
+            arena: Arena::new(),
+            _memory: memory,
+        }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.
@@ -682,10 +692,7 @@ impl Totals {
     }
 
     pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {
-        let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
-            self.events.push((id, EventTotals::default()));
-            self.events.len() - 1
-        });
+        let at = index_or_push(&mut self.events, |(event, _)| *event == id, || (id, EventTotals::default()));
         &mut self.events[at].1
     }
 }

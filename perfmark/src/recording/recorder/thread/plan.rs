@@ -318,12 +318,10 @@ pub(crate) fn detach(open: impl Iterator<Item = FrameRef>) {
     for frame in open {
         let set = frame.plan().set();
         set.split_locks(frame);
-        for event in set.events() {
-            if let Some(counter) = event.slot().counter() {
-                let mut region = frame.region(event.n);
-                counter.keep(&mut region);
-                frame.set_region(event.n, region);
-            }
+        for (event, counter) in set.with_counters() {
+            let mut region = frame.region(event.n);
+            counter.keep(&mut region);
+            frame.set_region(event.n, region);
         }
     }
 }

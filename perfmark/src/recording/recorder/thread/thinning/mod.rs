@@ -22,6 +22,7 @@ use super::event_set::EventSet;
 use super::overhead::Numbers;
 use super::plan::Plan;
 use super::state::HeldRecorder;
+use crate::compact::index_or_push;
 use crate::platform::usage::{monotonic_ns, thread_cpu_ns};
 use crate::recording::mark::mark_settings;
 use crate::recording::mark::{Mark, entry};
@@ -140,13 +141,10 @@ impl Thinning {
             self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
             self.forget_load();
         }
-        let known = members.iter().position(|member| ptr::eq(member.mark, mark));
-        let index = known.unwrap_or_else(|| {
-            members.push(Box::new(Member::new(mark, slot, every, count)));
-            members.len() - 1
-        });
+        let (known, new) = (members.len(), || Box::new(Member::new(mark, slot, every, count)));
+        let index = index_or_push(&mut members, |member| ptr::eq(member.mark, mark), new);
         let member = &members[index];
-        if known.is_none() || member.every.get() != every {
+        if index == known || member.every.get() != every {
             // Its first calls may be in a gap of other marks. If all calls are measured, they are in bursts.
             member.is_rare.set(every == 0 && self.every.get() > 1 && member.has_few_calls());
         }
