@@ -115,6 +115,11 @@ impl Pair {
         self.events.iter().any(Compared::has_changed)
     }
 
+    /// Whether both sides called the mark, and the values of an event were compared.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.events.iter().any(|event| event.judgement.is_some())
+    }
+
     /// Whether the numbers of calls differ.
     pub(crate) fn calls_changed(&self) -> bool {
         let [[least_before, most_before], [least_after, most_after]] = self.calls;
@@ -182,10 +187,15 @@ impl Comparison {
         self.marks.iter().filter(|pair| pair.has_changed())
     }
 
-    /// The first marks without a change, and how many there are in all.
+    /// The first of the compared marks without a change, and how many there are in all.
     pub(crate) fn unchanged(&self) -> (impl Iterator<Item = &Pair>, usize) {
-        let all = || self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed());
+        let all = || self.marks.iter().filter(|pair| pair.is_compared() && !pair.has_changed());
         (all().take(self.top), all().count())
+    }
+
+    /// Marks whose values were not compared, with lines that changed.
+    pub(crate) fn with_lines_only(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| !pair.is_compared() && !pair.lines.is_empty())
     }
 
     /// How many marks without a change have no row, if there are any.

@@ -24,6 +24,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let (with_row, count) = comparison.unchanged();
     let unchanged = List::of(with_row.map(table_rows), &mut room);
     let unchanged = List { count, left_out: comparison.left_out(), ..unchanged };
+    let with_lines_only = List::of(comparison.with_lines_only().map(table_rows), &mut room);
 
     let sign = match gates {
         [] => "",
@@ -36,6 +37,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     undecided.write(&mut out, "");
     changed.write(&mut out, &header(&columns));
     unchanged.write_folded(&mut out, &header(&columns), ["mark", ": no change found"]);
+    with_lines_only.write_folded(&mut out, &header(&columns), ["mark", ": only lines compared"]);
     remarks.write_folded(&mut out, "", ["remark", ""]);
     out.truncate(out.trim_end().len());
     out + "\n"

@@ -71,13 +71,15 @@ pub(crate) fn lines(pair: &Pair) -> impl Iterator<Item = [String; 3]> {
 
 /// The summary line.
 pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
+    let compared = comparison.marks.iter().filter(|pair| pair.is_compared()).count();
+    let not_compared = comparison.labels(Presence::Both).len() - compared;
     let changed = comparison.changed().count();
     let mut text = format!("{} of {} changed", exact(changed as u64), counted(compared as u64, "mark"));
-    for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
-        match comparison.labels(presence).len() {
+    let only = |side: usize| comparison.labels(Presence::Only(side)).len();
+    for (marks, what) in [(not_compared, "not compared"), (only(0), "only in base"), (only(1), "only in head")] {
+        match marks {
             0 => {}
-            marks => _ = write!(text, ", {} {what}", exact(marks as u64)),
+            _ => _ = write!(text, ", {} {what}", exact(marks as u64)),
         }
     }
     let undecided = gates.iter().filter(|gate| gate.undecided.is_some()).count();
@@ -110,6 +112,11 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         if !labels.is_empty() {
             lines.push(format!("{what}: {}", names(&labels)));
         }
+    }
+    let both = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both && pair.events.is_empty());
+    let unmeasured: Vec<&str> = both.map(|pair| &*pair.label).collect();
+    if !unmeasured.is_empty() {
+        lines.push(format!("not compared: neither side measured a call: {}", names(&unmeasured)));
     }
     let calls = |[fewest, most]: [u64; 2]| {
         let number = |calls: u64| grouped(calls as f64);

@@ -22,16 +22,23 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair, comparison));
     }
-    let title = format!("{}no change found:", if lines.is_empty() { "" } else { "\n" });
+    let title = |what: &str, is_first: bool| Err(format!("{}{what}:", if is_first { "" } else { "\n" }));
     let (unchanged, count) = comparison.unchanged();
     if count > 0 {
-        lines.push(Err(title));
+        lines.push(title("no change found", lines.is_empty()));
     }
     for pair in unchanged {
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair, comparison));
     }
     lines.extend(comparison.left_out().map(Err));
+    for (at, pair) in comparison.with_lines_only().enumerate() {
+        if at == 0 {
+            lines.push(title("only lines compared", lines.is_empty()));
+        }
+        lines.push(Err(pair.label.clone()));
+        lines.extend(below(pair, comparison));
+    }
     if !lines.is_empty() {
         out += "\n";
         grid(&mut out, &lines, &rows::columns(comparison));

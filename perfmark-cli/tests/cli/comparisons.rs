@@ -19,6 +19,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
     ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
+    ("marks_that_are_not_compared_are_not_without_a_change", marks_that_are_not_compared_are_not_without_a_change),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
     ("marks_without_a_change_have_as_many_rows_as_a_report", marks_without_a_change_have_as_many_rows_as_a_report),
@@ -322,6 +323,27 @@ fn what_cannot_be_compared_is_reported() {
             "base: the counter \u{fffd}[31mlies",
         ],
     );
+}
+
+fn marks_that_are_not_compared_are_not_without_a_change() {
+    let folder = Folder::new("cli-not-compared");
+    let mut run = report(&[("counted", 10)]);
+    run.marks.extend(["lex", "parse"].map(|name| mark(name, vec![values("time", &[10; 100])])));
+    let base = folder.report("base", &run);
+    for timed in &mut run.marks[1..] {
+        (timed.calls, timed.budget_percent, timed.skipped) = (5400, Some(2.0), 5300);
+    }
+    let head = folder.report("head", &run);
+    let reason = "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the \
+                  same settings (lex, parse)";
+    let printed = stdout(&["diff", &base, &head], 0);
+    assert_contains(&printed, &["0 of 1 mark changed, 2 not compared", "no change found: counted", reason]);
+    assert!(!printed.contains('–'), "{printed}");
+    let markdown = stdout(&["diff", &base, &head, "--format", "markdown"], 0);
+    assert_contains(&markdown, &["0 of 1 mark changed, 2 not compared", "<summary>1 mark: no change found"]);
+    let printed = stdout(&["diff", &base, &head, "--marks", "lex,parse"], 0);
+    assert_contains(&printed, &["0 of 0 marks changed, 2 not compared"]);
+    assert!(!printed.contains("no change found"), "{printed}");
 }
 
 fn a_comparison_is_available_as_markdown_and_json() {
