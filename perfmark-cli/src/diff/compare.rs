@@ -357,8 +357,15 @@ impl Compared {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
         }
+        // Of a mark that is rarely called, `every` or a budget may have skipped no call, and none inside.
+        let is_exact = |(mark, values): &(&Mark, Option<&Values>)| {
+            let is_exact = |values: &Values| values.weight == values.measured && values.estimated == 0;
+            mark.skipped == 0 && values.is_none_or(is_exact)
+        };
+        let all_exact = values.iter().flatten().all(is_exact);
         let measured = [0, 1].map(|side: usize| {
-            let of_runs = values[side].iter().map(|(mark, _)| calls_to_measure(mark));
+            let settings = |mark| if all_exact { ALL_CALLS.into() } else { calls_to_measure(mark) };
+            let of_runs = values[side].iter().map(|&(mark, _)| settings(mark));
             of_runs.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" or ")
         });
         match &measured {

@@ -87,7 +87,8 @@ that were not measured, and different numbers of calls are listed. Marks that ch
 the others, as many have one as --top says. Otherwise, marks have the names and the order of `perfmark report`: the \
 largest self in the last run of the head is first. --marks accepts each name.
   Times and cycles of all calls are not compared with estimates (`every`, a budget), whose probe overhead is \
-corrected differently. Counts are, with a note. The summary has the number of marks that were not compared.
+corrected differently. They are if no call of the mark, and none inside it, was skipped on either side. Counts are \
+compared, with a note. The summary has the number of marks that were not compared.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \

@@ -267,8 +267,10 @@ fn what_cannot_be_compared_is_reported() {
         let mut base =
             report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         base.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
-        base.marks.extend(["limited in time", "one in 8"].map(|name| mark(name, vec![values("time", &[10; 100])])));
-        base.marks.iter_mut().filter(|mark| mark.name == "one in 8").for_each(|mark| mark.every = 8);
+        let timed = ["limited in time", "within", "around", "one in 8"];
+        base.marks.extend(timed.map(|name| mark(name, vec![values("time", &[10; 100])])));
+        let one_in_8 = base.marks.last_mut().expect("one");
+        (one_in_8.calls, one_in_8.every, one_in_8.skipped) = (800, 8, 700);
         base.notes.push("the counter \u{1b}[31mlies".into());
         base
     };
@@ -290,6 +292,9 @@ fn what_cannot_be_compared_is_reported() {
                 "limited" | "limited in time" => {
                     (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300);
                 }
+                // No call of it was skipped, nor one inside.
+                "within" => mark.budget_percent = Some(2.0),
+                "around" => (mark.budget_percent, mark.values[0].estimated) = (Some(2.0), 1),
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }
@@ -298,9 +303,11 @@ fn what_cannot_be_compared_is_reported() {
     };
     let (base, head) = (folder.report("base", &base), folder.report("head", &head));
     let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:5%"], 1);
+    assert!(!printed.contains("within)"), "{printed}");
     assert_contains(
         &printed,
         &[
+            "within time (p50) 10 ns 10 ns =",
             "only in base: gone",
             "only in head: came",
             "called in base, not in head: fell silent",
@@ -316,7 +323,7 @@ fn what_cannot_be_compared_is_reported() {
             "base measured all calls, head calls that a filter did not skip; \
              differences may come from that (filtered)",
             "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
-             settings (limited in time)",
+             settings (limited in time, around)",
             "time: base and head measured one call in 8 (`every`) (one in 8)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
