@@ -375,7 +375,8 @@ impl Compared {
             [base, head] if statistic != Statistic::Mean && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
                 is_comparable = false;
                 let what = format!("base measured {base}, head {head}");
-                notes.push(format!("not compared: {what}; record both with the same settings"));
+                let how = "record both with the same settings, or set `PERFMARK_FILTER='*=every:1'` for both";
+                notes.push(format!("not compared: {what}; {how}"));
             }
             [base, head] => {
                 notes.push(format!("base measured {base}, head {head}; differences may come from that"));

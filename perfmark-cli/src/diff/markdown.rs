@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 const ROOM: usize = 64_000;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.text));
+    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.to_string()));
     let undecided = gates.iter().filter_map(|gate| gate.undecided.as_deref()).map(bullet);
     // The most important lists get room first.
     let mut room = ROOM;

@@ -191,8 +191,8 @@ pub(crate) fn compare(
         Format::Json => json::render(comparison, &gates),
     };
     to.give(text.as_bytes())?;
-    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
-    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
+    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(ToString::to_string).collect();
+    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.clone()).collect();
     if !matches!(format, Format::Table) || matches!(to, Destination::File(_)) {
         // A log then shows it in any format.
         failures.iter().chain(&undecided).for_each(|text| output::say(text));

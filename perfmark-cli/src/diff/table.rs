@@ -11,7 +11,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let [base, head] = &comparison.files;
     let mut out = format!("perfmark diff · {} → {} · {}\n", files(base), files(head), summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
-        _ = writeln!(out, "✗ {}", failure.text);
+        _ = writeln!(out, "✗ {failure}");
     }
     for undecided in gates.iter().filter_map(|gate| gate.undecided.as_deref()) {
         _ = writeln!(out, "? {undecided}");

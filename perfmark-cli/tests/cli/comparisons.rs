@@ -323,7 +323,7 @@ fn what_cannot_be_compared_is_reported() {
             "base measured all calls, head calls that a filter did not skip; \
              differences may come from that (filtered)",
             "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
-             settings (limited in time, around)",
+             settings, or set `PERFMARK_FILTER='*=every:1'` for both (limited in time, around)",
             "time: base and head measured one call in 8 (`every`) (one in 8)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
@@ -341,16 +341,26 @@ fn marks_that_are_not_compared_are_not_without_a_change() {
         (timed.calls, timed.budget_percent, timed.skipped) = (5400, Some(2.0), 5300);
     }
     let head = folder.report("head", &run);
-    let reason = "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the \
-                  same settings (lex, parse)";
+    let reason = "not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
+                  settings, or set `PERFMARK_FILTER='*=every:1'` for both";
     let printed = stdout(&["diff", &base, &head], 0);
-    assert_contains(&printed, &["0 of 1 mark changed, 2 not compared", "no change found: counted", reason]);
+    assert_contains(
+        &printed,
+        &["0 of 1 mark changed, 2 not compared", "no change found: counted", &format!("time: {reason} (lex, parse)")],
+    );
     assert!(!printed.contains('–'), "{printed}");
     let markdown = stdout(&["diff", &base, &head, "--format", "markdown"], 0);
     assert_contains(&markdown, &["0 of 1 mark changed, 2 not compared", "<summary>1 mark: no change found"]);
     let printed = stdout(&["diff", &base, &head, "--marks", "lex,parse"], 0);
     assert_contains(&printed, &["0 of 0 marks changed, 2 not compared"]);
     assert!(!printed.contains("no change found"), "{printed}");
+    let gate = ["--fail-on", "time:5%", "--allow-few-runs"];
+    let failed = format!("lex, parse: time cannot be judged (gate time:5%): {reason}");
+    assert_contains(&stdout(&[&["diff", &base, &head], &gate[..]].concat(), 1), &[&format!("✗ {failed}")]);
+    let output = answer(&[&["diff", &base, &head, "--format", "json"], &gate[..]].concat(), 1);
+    assert_contains(text(&output.stderr), &[&format!("perfmark: {failed}")]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["gates"][0]["failures"][1]["mark"], "parse");
 }
 
 fn a_comparison_is_available_as_markdown_and_json() {
