@@ -201,7 +201,14 @@ impl Comparison {
     /// How many marks without a change have no row, if there are any.
     pub(crate) fn left_out(&self) -> Option<String> {
         let more = self.unchanged().1.saturating_sub(self.top) as u64;
-        (more > 0).then(|| format!("and {}; `PERFMARK_TOP=all` shows all", counted(more, "more mark")))
+        // `perfmark gate` has no option for it.
+        let how = if self.design == Design::Commits { "PERFMARK_TOP=all" } else { "--top all" };
+        (more > 0).then(|| format!("and {}; `{how}` shows all", counted(more, "more mark")))
+    }
+
+    /// The marks that have a row.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Pair> {
+        self.changed().chain(self.unchanged().0).chain(self.with_lines_only())
     }
 
     pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {

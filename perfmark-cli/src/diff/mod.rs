@@ -142,13 +142,23 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// The most marks without a change that have a row. JSON has no rows.
+    pub(crate) fn top(self, given: Option<usize>) -> Result<usize, String> {
+        match (self, given) {
+            (Self::Json, None) => Ok(0),
+            (Self::Json, Some(_)) => {
+                Err("--top: the format json does not support it; these do: table, markdown".into())
+            }
+            (Self::Table | Self::Markdown, given) => report::top(given),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let files = arguments.base_file.iter().chain(&arguments.head_file).chain(&arguments.base).chain(&arguments.head);
     check_stdin(files)?;
-    if arguments.top.is_some() && matches!(arguments.format, Format::Json) {
-        return Err("--top: the format json does not support it; these do: table, markdown".into());
-    }
-    let top = report::top(arguments.top)?;
+    let top = arguments.format.top(arguments.top)?;
     let sides = [
         Side::read("base", arguments.base_file.as_ref(), &arguments.base)?,
         Side::read("head", arguments.head_file.as_ref(), &arguments.head)?,

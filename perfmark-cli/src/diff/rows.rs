@@ -51,8 +51,7 @@ pub(crate) fn rows(pair: &Pair, comparison: &Comparison) -> Vec<Row> {
 
 /// The columns: the last two only if some mark has a cell there.
 pub(crate) fn columns(comparison: &Comparison) -> Vec<usize> {
-    let pairs = comparison.changed().chain(comparison.unchanged().0);
-    let rows: Vec<Row> = pairs.flat_map(|pair| rows(pair, comparison)).collect();
+    let rows: Vec<Row> = comparison.shown().flat_map(|pair| rows(pair, comparison)).collect();
     (0..HEADER.len()).filter(|&column| column < 4 || rows.iter().any(|row| !row[column].is_empty())).collect()
 }
 
@@ -147,16 +146,16 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     }
     lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", names(&marks))));
     lines.extend(about_runs(comparison));
-    if comparison.marks.iter().any(|pair| !pair.lines.is_empty()) {
+    if comparison.shown().any(|pair| !pair.lines.is_empty()) {
         let what = "share of the samples taken directly in the mark, ± its standard error";
         lines.push(format!("lines: {what}; the {MOST_LINES} that changed most, by more than 3 standard errors"));
     }
-    let mut events = comparison.marks.iter().flat_map(|pair| &pair.events);
-    if events.any(|event| event.is_noise(0) || event.is_noise(1)) {
+    let events = || comparison.shown().flat_map(|pair| &pair.events);
+    if events().any(|event| event.is_noise(0) || event.is_noise(1)) {
         lines.push("~ before a value: no larger than the variation of the probe overhead".into());
     }
     let has_least = |event: &Compared| event.judgement.is_some_and(|judgement| judgement.least.is_some());
-    if comparison.marks.iter().flat_map(|pair| &pair.events).any(has_least) {
+    if events().any(has_least) {
         let how_often =
             if comparison.design == Design::Paired { "; of times and cycles, in most such comparisons" } else { "" };
         lines.push(format!("{FINDS}: the smallest rise that would have been found{how_often}"));

@@ -3,8 +3,8 @@
 use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
-use super::command::{answer, assert_contains, stderr, stdout};
-use super::program::text;
+use super::command::{answer, assert_contains, perfmark, stderr, stdout};
+use super::program::{assert_code, text};
 use super::sample::{Folder, mark, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -404,13 +404,20 @@ fn marks_without_a_change_have_as_many_rows_as_a_report() {
             assert_contains(&shown, &["2 of 30 marks changed", "no change found", left_out]);
             assert_eq!(shown.contains(" shows all"), !left_out.is_empty(), "{shown}");
         };
-        check(&[], 22, "and 8 more marks; `PERFMARK_TOP=all` shows all");
-        check(&["--top", "0"], 2, "and 28 more marks; `PERFMARK_TOP=all` shows all");
-        check(&["--top", "27"], 29, "and 1 more mark; `PERFMARK_TOP=all` shows all");
+        check(&[], 22, "and 8 more marks; `--top all` shows all");
+        check(&["--top", "0"], 2, "and 28 more marks; `--top all` shows all");
+        check(&["--top", "27"], 29, "and 1 more mark; `--top all` shows all");
         check(&["--top", "all"], 30, "");
     }
     let why = stderr(&["diff", &base, &head, "--format", "json", "--top", "5"], 2);
     assert_contains(&why, &["--top: the format json does not support it; these do: table, markdown"]);
+    for (format, status) in [("json", 0), ("table", 2)] {
+        let mut command = perfmark(&["diff", &base, &head, "--format", format]);
+        assert_code(&command.env("PERFMARK_TOP", "abc").output().expect("started"), status);
+    }
+    // Marks of rows that are left out explain nothing.
+    let none = stdout(&["diff", &base, &base, "--top", "0"], 0);
+    assert!(!none.contains("finds"), "{none}");
 }
 
 fn a_comparison_fits_into_a_comment() {
