@@ -78,6 +78,8 @@ pub(crate) struct Compared {
     runs: [Vec<RunValues>; 2],
     /// The mean self cost per call, for each side.
     pub(crate) own: Option<[f64; 2]>,
+    /// For each side, how many of the calls were measured, if some were skipped and the values are compared.
+    pub(crate) in_part: Option<[String; 2]>,
     /// Why it was not measured, or notes about the values.
     pub(crate) notes: Vec<String>,
     /// Why no gate can rely on the values: a side measured almost nothing.
@@ -397,9 +399,16 @@ impl Compared {
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        let in_part = [0, 1].map(|side: usize| {
+            let measured = values[side].iter().filter_map(|(_, values)| Some((*values)?.measured)).map(u128::from);
+            let calls = values[side].iter().map(|(mark, _)| u128::from(mark.calls));
+            [measured.sum::<u128>(), calls.sum()].map(|calls| grouped(calls as f64)).join(" of ")
+        });
+        let has_skipped = values.iter().flatten().any(|(mark, _)| mark.skipped > 0);
+        let in_part = (has_skipped && judgement.is_some()).then_some(in_part);
         let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
         let is_emulated = [0, 1].iter().all(|&side| about(side).is_some_and(|event| event.read == Read::Emulated));
-        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack, is_emulated }
+        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, in_part, notes, lack, is_emulated }
     }
 }
 

@@ -129,6 +129,14 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     if !called.is_empty() {
         lines.push(format!("different numbers of calls: {}", names(&called)));
     }
+    let in_part = comparison.marks.iter().filter_map(|pair| {
+        let [base, head] = pair.events.iter().find_map(|event| event.in_part.as_ref())?;
+        Some(format!("{} (base {base}, head {head})", pair.label))
+    });
+    let in_part: Vec<String> = in_part.collect();
+    if !in_part.is_empty() {
+        lines.push(format!("measured calls: {}", names(&in_part)));
+    }
     // A note that is the same for many marks is one line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

@@ -316,6 +316,8 @@ fn what_cannot_be_compared_is_reported() {
             "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
              no call was counted",
             "different numbers of calls: sampled (base 100, head 6,400), limited (base 100, head 5,400), filtered",
+            "measured calls: sampled (base 100 of 100, head 100 of 6,400), limited",
+            "one in 8 (base 100 of 800, head 100 of 800)",
             "instructions: base measured all calls, head one call in 64 (`every`); \
              differences may come from that (sampled)",
             "instructions: base measured all calls, head calls within a budget of 2 %; \
