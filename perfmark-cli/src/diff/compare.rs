@@ -78,6 +78,8 @@ pub(crate) struct Compared {
     runs: [Vec<RunValues>; 2],
     /// The mean self cost per call, for each side.
     pub(crate) own: Option<[f64; 2]>,
+    /// For each side, how many of the calls were measured, if some were skipped and the values are compared.
+    pub(crate) in_part: Option<[String; 2]>,
     /// Why it was not measured, or notes about the values.
     pub(crate) notes: Vec<String>,
     /// Why no gate can rely on the values: a side measured almost nothing.
@@ -113,6 +115,11 @@ impl Compared {
 impl Pair {
     pub(crate) fn has_changed(&self) -> bool {
         self.events.iter().any(Compared::has_changed)
+    }
+
+    /// Whether both sides called the mark, and the values of an event were compared.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.events.iter().any(|event| event.judgement.is_some())
     }
 
     /// Whether the numbers of calls differ.
@@ -182,16 +189,28 @@ impl Comparison {
         self.marks.iter().filter(|pair| pair.has_changed())
     }
 
-    /// The first marks without a change, and how many there are in all.
+    /// The first of the compared marks without a change, and how many there are in all.
     pub(crate) fn unchanged(&self) -> (impl Iterator<Item = &Pair>, usize) {
-        let all = || self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed());
+        let all = || self.marks.iter().filter(|pair| pair.is_compared() && !pair.has_changed());
         (all().take(self.top), all().count())
+    }
+
+    /// Marks whose values were not compared, with lines that changed.
+    pub(crate) fn with_lines_only(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| !pair.is_compared() && !pair.lines.is_empty())
     }
 
     /// How many marks without a change have no row, if there are any.
     pub(crate) fn left_out(&self) -> Option<String> {
         let more = self.unchanged().1.saturating_sub(self.top) as u64;
-        (more > 0).then(|| format!("and {}; `PERFMARK_TOP=all` shows all", counted(more, "more mark")))
+        // `perfmark gate` has no option for it.
+        let how = if self.design == Design::Commits { "PERFMARK_TOP=all" } else { "--top all" };
+        (more > 0).then(|| format!("and {}; `{how}` shows all", counted(more, "more mark")))
+    }
+
+    /// The marks that have a row.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Pair> {
+        self.changed().chain(self.unchanged().0).chain(self.with_lines_only())
     }
 
     pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {
@@ -347,8 +366,15 @@ impl Compared {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
         }
+        // Of a mark that is rarely called, `every` or a budget may have skipped no call, and none inside.
+        let is_exact = |(mark, values): &(&Mark, Option<&Values>)| {
+            let is_exact = |values: &Values| values.weight == values.measured && values.estimated == 0;
+            mark.skipped == 0 && values.is_none_or(is_exact)
+        };
+        let all_exact = values.iter().flatten().all(is_exact);
         let measured = [0, 1].map(|side: usize| {
-            let of_runs = values[side].iter().map(|(mark, _)| calls_to_measure(mark));
+            let settings = |mark| if all_exact { ALL_CALLS.into() } else { calls_to_measure(mark) };
+            let of_runs = values[side].iter().map(|&(mark, _)| settings(mark));
             of_runs.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" or ")
         });
         match &measured {
@@ -358,7 +384,8 @@ impl Compared {
             [base, head] if statistic != Statistic::Mean && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
                 is_comparable = false;
                 let what = format!("base measured {base}, head {head}");
-                notes.push(format!("not compared: {what}; record both with the same settings"));
+                let how = "record both with the same settings, or set `PERFMARK_FILTER='*=every:1'` for both";
+                notes.push(format!("not compared: {what}; {how}"));
             }
             [base, head] => {
                 notes.push(format!("base measured {base}, head {head}; differences may come from that"));
@@ -372,9 +399,16 @@ impl Compared {
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        let in_part = [0, 1].map(|side: usize| {
+            let measured = values[side].iter().filter_map(|(_, values)| Some((*values)?.measured)).map(u128::from);
+            let calls = values[side].iter().map(|(mark, _)| u128::from(mark.calls));
+            [measured.sum::<u128>(), calls.sum()].map(|calls| grouped(calls as f64)).join(" of ")
+        });
+        let has_skipped = values.iter().flatten().any(|(mark, _)| mark.skipped > 0);
+        let in_part = (has_skipped && judgement.is_some()).then_some(in_part);
         let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
         let is_emulated = [0, 1].iter().all(|&side| about(side).is_some_and(|event| event.read == Read::Emulated));
-        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack, is_emulated }
+        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, in_part, notes, lack, is_emulated }
     }
 }
 

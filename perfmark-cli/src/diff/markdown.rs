@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 const ROOM: usize = 64_000;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.text));
+    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.to_string()));
     let undecided = gates.iter().filter_map(|gate| gate.undecided.as_deref()).map(bullet);
     // The most important lists get room first.
     let mut room = ROOM;
@@ -24,6 +24,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let (with_row, count) = comparison.unchanged();
     let unchanged = List::of(with_row.map(table_rows), &mut room);
     let unchanged = List { count, left_out: comparison.left_out(), ..unchanged };
+    let with_lines_only = List::of(comparison.with_lines_only().map(table_rows), &mut room);
 
     let sign = match gates {
         [] => "",
@@ -36,6 +37,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     undecided.write(&mut out, "");
     changed.write(&mut out, &header(&columns));
     unchanged.write_folded(&mut out, &header(&columns), ["mark", ": no change found"]);
+    with_lines_only.write_folded(&mut out, &header(&columns), ["mark", ": only lines compared"]);
     remarks.write_folded(&mut out, "", ["remark", ""]);
     out.truncate(out.trim_end().len());
     out + "\n"

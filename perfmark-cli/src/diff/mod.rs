@@ -87,7 +87,8 @@ that were not measured, and different numbers of calls are listed. Marks that ch
 the others, as many have one as --top says. Otherwise, marks have the names and the order of `perfmark report`: the \
 largest self in the last run of the head is first. --marks accepts each name.
   Times and cycles of all calls are not compared with estimates (`every`, a budget), whose probe overhead is \
-corrected differently. Counts are, with a note.
+corrected differently. They are if no call of the mark, and none inside it, was skipped on either side. Counts are \
+compared, with a note. The summary has the number of marks that were not compared.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
@@ -141,13 +142,23 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// The most marks without a change that have a row. JSON has no rows.
+    pub(crate) fn top(self, given: Option<usize>) -> Result<usize, String> {
+        match (self, given) {
+            (Self::Json, None) => Ok(0),
+            (Self::Json, Some(_)) => {
+                Err("--top: the format json does not support it; these do: table, markdown".into())
+            }
+            (Self::Table | Self::Markdown, given) => report::top(given),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let files = arguments.base_file.iter().chain(&arguments.head_file).chain(&arguments.base).chain(&arguments.head);
     check_stdin(files)?;
-    if arguments.top.is_some() && matches!(arguments.format, Format::Json) {
-        return Err("--top: the format json does not support it; these do: table, markdown".into());
-    }
-    let top = report::top(arguments.top)?;
+    let top = arguments.format.top(arguments.top)?;
     let sides = [
         Side::read("base", arguments.base_file.as_ref(), &arguments.base)?,
         Side::read("head", arguments.head_file.as_ref(), &arguments.head)?,
@@ -190,8 +201,8 @@ pub(crate) fn compare(
         Format::Json => json::render(comparison, &gates),
     };
     to.give(text.as_bytes())?;
-    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
-    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
+    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(ToString::to_string).collect();
+    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.clone()).collect();
     if !matches!(format, Format::Table) || matches!(to, Destination::File(_)) {
         // A log then shows it in any format.
         failures.iter().chain(&undecided).for_each(|text| output::say(text));

@@ -155,11 +155,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 impl Arguments {
     fn run(&self, destination: &Destination) -> Result<ExitCode, Ended> {
-        let top = report::top(None)?;
         let counting = Counting::of(self)?;
         if let Some(place) = &self.save {
             return Ok(self.save(place, &counting)?);
         }
+        let top = report::top(None)?;
         let (before, files) = self.before()?;
         let project = Project::of(&manifest()?)?;
         self.build.check(&project)?;

@@ -363,11 +363,13 @@ fn manifest_without_perfmark(file: &Path) -> Option<PathBuf> {
     (!has).then_some(manifest)
 }
 
-/// Whether the package has a library and no program.
+/// Whether the package has a library for Cargo programs only: no program, and no library for programs of other build
+/// systems, in which it has to record.
 fn is_library(manifest: &Path) -> bool {
     let text = fs::read_to_string(manifest).unwrap_or_default();
     let has = |place: &str, section: &str| manifest.with_file_name(place).exists() || text.contains(section);
-    has("src/lib.rs", "[lib]") && !has("src/main.rs", "[[bin]]") && !has("src/bin", "[[bin]]")
+    let is_for_others = ["\"cdylib\"", "\"staticlib\""].iter().any(|kind| text.contains(kind));
+    has("src/lib.rs", "[lib]") && !is_for_others && !has("src/main.rs", "[[bin]]") && !has("src/bin", "[[bin]]")
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 pub(crate) use self::signals::pass_on;
 use crate::diff::{self, Design, Gate, Side};
 use crate::output::{Destination, say, variable};
-use crate::report::{self, Form, Gathered, Options};
+use crate::report::{Form, Gathered, Options};
 
 /// Run a program, and show what its marks recorded in all of its processes
 ///
@@ -219,7 +219,7 @@ fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
     let destination = arguments.options.destination(Destination::Stdout)?;
-    let top = report::top(arguments.options.top())?;
+    let top = format.top(arguments.options.top())?;
     arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times))?;
     if let Err(why) = destination.check() {
         return Ok(against::fail((why, OWN_TROUBLE)));

@@ -3,8 +3,8 @@
 use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
-use super::command::{answer, assert_contains, stderr, stdout};
-use super::program::text;
+use super::command::{answer, assert_contains, perfmark, stderr, stdout};
+use super::program::{assert_code, text};
 use super::sample::{Folder, mark, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -19,6 +19,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
     ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
+    ("marks_that_are_not_compared_are_not_without_a_change", marks_that_are_not_compared_are_not_without_a_change),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
     ("marks_without_a_change_have_as_many_rows_as_a_report", marks_without_a_change_have_as_many_rows_as_a_report),
@@ -266,8 +267,10 @@ fn what_cannot_be_compared_is_reported() {
         let mut base =
             report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         base.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
-        base.marks.extend(["limited in time", "one in 8"].map(|name| mark(name, vec![values("time", &[10; 100])])));
-        base.marks.iter_mut().filter(|mark| mark.name == "one in 8").for_each(|mark| mark.every = 8);
+        let timed = ["limited in time", "within", "around", "one in 8"];
+        base.marks.extend(timed.map(|name| mark(name, vec![values("time", &[10; 100])])));
+        let one_in_8 = base.marks.last_mut().expect("one");
+        (one_in_8.calls, one_in_8.every, one_in_8.skipped) = (800, 8, 700);
         base.notes.push("the counter \u{1b}[31mlies".into());
         base
     };
@@ -289,6 +292,9 @@ fn what_cannot_be_compared_is_reported() {
                 "limited" | "limited in time" => {
                     (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300);
                 }
+                // No call of it was skipped, nor one inside.
+                "within" => mark.budget_percent = Some(2.0),
+                "around" => (mark.budget_percent, mark.values[0].estimated) = (Some(2.0), 1),
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }
@@ -297,9 +303,11 @@ fn what_cannot_be_compared_is_reported() {
     };
     let (base, head) = (folder.report("base", &base), folder.report("head", &head));
     let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:5%"], 1);
+    assert!(!printed.contains("within)"), "{printed}");
     assert_contains(
         &printed,
         &[
+            "within time (p50) 10 ns 10 ns =",
             "only in base: gone",
             "only in head: came",
             "called in base, not in head: fell silent",
@@ -308,6 +316,8 @@ fn what_cannot_be_compared_is_reported() {
             "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
              no call was counted",
             "different numbers of calls: sampled (base 100, head 6,400), limited (base 100, head 5,400), filtered",
+            "measured calls: sampled (base 100 of 100, head 100 of 6,400), limited",
+            "one in 8 (base 100 of 800, head 100 of 800)",
             "instructions: base measured all calls, head one call in 64 (`every`); \
              differences may come from that (sampled)",
             "instructions: base measured all calls, head calls within a budget of 2 %; \
@@ -315,13 +325,44 @@ fn what_cannot_be_compared_is_reported() {
             "base measured all calls, head calls that a filter did not skip; \
              differences may come from that (filtered)",
             "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
-             settings (limited in time)",
+             settings, or set `PERFMARK_FILTER='*=every:1'` for both (limited in time, around)",
             "time: base and head measured one call in 8 (`every`) (one in 8)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
             "base: the counter \u{fffd}[31mlies",
         ],
     );
+}
+
+fn marks_that_are_not_compared_are_not_without_a_change() {
+    let folder = Folder::new("cli-not-compared");
+    let mut run = report(&[("counted", 10)]);
+    run.marks.extend(["lex", "parse"].map(|name| mark(name, vec![values("time", &[10; 100])])));
+    let base = folder.report("base", &run);
+    for timed in &mut run.marks[1..] {
+        (timed.calls, timed.budget_percent, timed.skipped) = (5400, Some(2.0), 5300);
+    }
+    let head = folder.report("head", &run);
+    let reason = "not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
+                  settings, or set `PERFMARK_FILTER='*=every:1'` for both";
+    let printed = stdout(&["diff", &base, &head], 0);
+    assert_contains(
+        &printed,
+        &["0 of 1 mark changed, 2 not compared", "no change found: counted", &format!("time: {reason} (lex, parse)")],
+    );
+    assert!(!printed.contains('–'), "{printed}");
+    let markdown = stdout(&["diff", &base, &head, "--format", "markdown"], 0);
+    assert_contains(&markdown, &["0 of 1 mark changed, 2 not compared", "<summary>1 mark: no change found"]);
+    let printed = stdout(&["diff", &base, &head, "--marks", "lex,parse"], 0);
+    assert_contains(&printed, &["0 of 0 marks changed, 2 not compared"]);
+    assert!(!printed.contains("no change found"), "{printed}");
+    let gate = ["--fail-on", "time:5%", "--allow-few-runs"];
+    let failed = format!("lex, parse: time cannot be judged (gate time:5%): {reason}");
+    assert_contains(&stdout(&[&["diff", &base, &head], &gate[..]].concat(), 1), &[&format!("✗ {failed}")]);
+    let output = answer(&[&["diff", &base, &head, "--format", "json"], &gate[..]].concat(), 1);
+    assert_contains(text(&output.stderr), &[&format!("perfmark: {failed}")]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["gates"][0]["failures"][1]["mark"], "parse");
 }
 
 fn a_comparison_is_available_as_markdown_and_json() {
@@ -365,13 +406,20 @@ fn marks_without_a_change_have_as_many_rows_as_a_report() {
             assert_contains(&shown, &["2 of 30 marks changed", "no change found", left_out]);
             assert_eq!(shown.contains(" shows all"), !left_out.is_empty(), "{shown}");
         };
-        check(&[], 22, "and 8 more marks; `PERFMARK_TOP=all` shows all");
-        check(&["--top", "0"], 2, "and 28 more marks; `PERFMARK_TOP=all` shows all");
-        check(&["--top", "27"], 29, "and 1 more mark; `PERFMARK_TOP=all` shows all");
+        check(&[], 22, "and 8 more marks; `--top all` shows all");
+        check(&["--top", "0"], 2, "and 28 more marks; `--top all` shows all");
+        check(&["--top", "27"], 29, "and 1 more mark; `--top all` shows all");
         check(&["--top", "all"], 30, "");
     }
     let why = stderr(&["diff", &base, &head, "--format", "json", "--top", "5"], 2);
     assert_contains(&why, &["--top: the format json does not support it; these do: table, markdown"]);
+    for (format, status) in [("json", 0), ("table", 2)] {
+        let mut command = perfmark(&["diff", &base, &head, "--format", format]);
+        assert_code(&command.env("PERFMARK_TOP", "abc").output().expect("started"), status);
+    }
+    // Marks of rows that are left out explain nothing.
+    let none = stdout(&["diff", &base, &base, "--top", "0"], 0);
+    assert!(!none.contains("finds"), "{none}");
 }
 
 fn a_comparison_fits_into_a_comment() {

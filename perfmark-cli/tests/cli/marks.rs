@@ -109,6 +109,10 @@ fn a_library_is_advised_to_depend_on_perfmark_without_features() {
         assert_contains(&stderr(&["mark", &format!("{file}:1")], 0), &[&advised]);
     };
     advice(" --no-default-features`, and `cargo add perfmark` in the program that uses this library");
+    // Programs of other build systems use it.
+    folder.file("Cargo.toml", "[package]\nname = \"parser\"\n[lib]\ncrate-type = [\"cdylib\"]\n");
+    advice("`");
+    folder.file("Cargo.toml", "[package]\nname = \"parser\"\n");
     // A program uses it.
     fs::create_dir(folder.0.join("src/bin")).expect("made");
     advice("`");
