@@ -14,6 +14,7 @@ use perfmark::text::{counted, sanitize, share_of_samples};
 use perfmark::{Filter, FilterError, Format, FormatError, HotFunction, Report, Snapshot, Sort};
 
 use crate::bencher;
+use crate::mark;
 use crate::output::{self, Destination, variable};
 use crate::reports::{self, Merged};
 use crate::samples::{self, SampleFormat};
@@ -43,8 +44,13 @@ fn setting<T, E: Display>(name: &str, parse: impl FnOnce(&str) -> Result<T, E>) 
     value.map(|value| parse(&value).map_err(|why| format!("{name}={value}: {why}"))).transpose()
 }
 
-fn number(number: &str) -> Result<usize, String> {
+pub(crate) fn number(number: &str) -> Result<usize, String> {
     if number == "all" { Ok(usize::MAX) } else { number.parse().map_err(|_| "expected a number or `all`".into()) }
+}
+
+/// The most marks with a row: this number, or that of the environment.
+pub(crate) fn top(given: Option<usize>) -> Result<usize, String> {
+    Ok(given.or(setting("PERFMARK_TOP", number)?).unwrap_or(20))
 }
 
 /// The form of a report.
@@ -212,6 +218,10 @@ impl Options {
         self.format
     }
 
+    pub(crate) fn top(&self) -> Option<usize> {
+        self.top
+    }
+
     pub(crate) fn marks(&self) -> Option<&Marks> {
         self.marks.as_ref()
     }
@@ -360,15 +370,24 @@ impl Gathered<'_> {
             Some((location, format!("{}, {around}", sanitize(&frame.function)), samples))
                 .filter(|(location, ..)| !location.starts_with('-'))
         };
-        let found: Vec<_> = functions.filter_map(located).take(MOST).collect();
-        if found.is_empty() {
-            output::say(&format!("no function without a mark that is not inlined has at least {FEWEST} samples"));
-        }
-        let of = samples.rate();
-        for (location, function, part) in found {
-            let share = share_of_samples(part, samples.taken());
-            output::say(&format!("{share} of the samples of {of}: {function}"));
+        let (mut found, mut is_any) = (0, false);
+        for (location, function, part) in functions.filter_map(located) {
+            is_any = true;
+            let (share, of) = (share_of_samples(part, samples.taken()), samples.rate());
+            let text = format!("{share} of the samples of {of}: {function}");
+            if let Some(why) = mark::refusal(&location) {
+                output::say(&format!("{text}; `perfmark mark` refuses its location, {location}: {why}"));
+                continue;
+            }
+            output::say(&text);
             output::print(&format!("{location}\n"))?;
+            found += 1;
+            if found == MOST {
+                break;
+            }
+        }
+        if !is_any {
+            output::say(&format!("no function without a mark that is not inlined has at least {FEWEST} samples"));
         }
         Ok(())
     }

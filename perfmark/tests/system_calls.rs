@@ -33,6 +33,10 @@ fn main() {
         ("each_system_call_is_in_the_guides_list", each_system_call_is_in_the_list),
         ("kernel_events_cost_one_read_at_entry_and_one_at_exit", kernel_events_cost_one_read_at_entry_and_one_at_exit),
         ("time_off_the_cpu_costs_no_system_call", time_off_the_cpu_costs_no_system_call),
+        (
+            "marks_that_are_called_rarely_at_times_are_set_up_once",
+            marks_that_are_called_rarely_at_times_are_set_up_once,
+        ),
     ];
     support::run(tests.iter().map(|&(name, test)| support::trial(name, test)).collect(), &[])
 }
@@ -119,6 +123,36 @@ fn call_kernel_marks() {
     unsafe { libc::exit(0) }
 }
 
+/// Marks that are thinned only while they are called often.
+macro_rules! thinned {
+    ($($name:ident)*) => {
+        $(#[perfmark(time, every = 64)]
+        fn $name() {
+            black_box(());
+        })*
+
+        const THINNED: &[fn()] = &[$($name),*];
+    };
+}
+
+thinned!(a b c d e f g h i j k l m n o p q r s t u v w x y z);
+
+/// The scenario that calls them.
+const THINNED_MARKS: &str = "thinned marks";
+
+fn call_thinned_marks() {
+    phase(FIRST_CALLS);
+    THINNED.iter().for_each(|call| call());
+    phase(CALLS);
+    // Most calls are of one mark, which changes.
+    for n in 0..1_000_000 {
+        THINNED[if n % 16 == 0 { n % THINNED.len() } else { n / 5_000 % THINNED.len() }]();
+    }
+    phase(REPORT);
+    // SAFETY: no other thread calls it.
+    unsafe { libc::exit(0) }
+}
+
 #[perfmark(time)]
 async fn dropped() {
     std::future::pending::<()>().await;
@@ -169,6 +203,9 @@ extern "C" fn second_thread(_: *mut c_void) -> *mut c_void {
 fn live(scenario: &str) {
     if scenario == KERNEL_EVENTS {
         return call_kernel_marks();
+    }
+    if scenario == THINNED_MARKS {
+        return call_thinned_marks();
     }
     phase(FIRST_CALLS);
     call_all(1);
@@ -395,4 +432,14 @@ fn time_off_the_cpu_costs_no_system_call() {
         made.retain(|call, _| !["mmap", "madvise", "clock_nanosleep"].contains(&call.as_str()));
         assert_eq!(made, BTreeMap::new(), "{name}");
     }
+}
+
+fn marks_that_are_called_rarely_at_times_are_set_up_once() {
+    let Some(made) = traced(THINNED_MARKS, &[]) else { return };
+    let made = made.get(CALLS).cloned().unwrap_or_default();
+    println!("{made:?}");
+    // Signals are blocked, and later unblocked, for each setup. One was at the first call; there is another for all
+    // calls of a mark that was thinned, or for those in bursts.
+    let most = 2 * THINNED.len();
+    assert!((1..=most as i64).contains(&made["rt_sigprocmask"]), "{made:?}");
 }

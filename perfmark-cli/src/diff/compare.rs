@@ -24,6 +24,8 @@ pub(crate) struct Comparison {
     /// The number of runs of each side.
     pub(crate) runs: [usize; 2],
     pub(crate) design: Design,
+    /// The most marks without a change that have a row.
+    top: usize,
 }
 
 /// A mark, with its values on both sides.
@@ -76,6 +78,8 @@ pub(crate) struct Compared {
     runs: [Vec<RunValues>; 2],
     /// The mean self cost per call, for each side.
     pub(crate) own: Option<[f64; 2]>,
+    /// For each side, how many of the calls were measured, if some were skipped and the values are compared.
+    pub(crate) in_part: Option<[String; 2]>,
     /// Why it was not measured, or notes about the values.
     pub(crate) notes: Vec<String>,
     /// Why no gate can rely on the values: a side measured almost nothing.
@@ -113,6 +117,11 @@ impl Pair {
         self.events.iter().any(Compared::has_changed)
     }
 
+    /// Whether both sides called the mark, and the values of an event were compared.
+    pub(crate) fn is_compared(&self) -> bool {
+        self.events.iter().any(|event| event.judgement.is_some())
+    }
+
     /// Whether the numbers of calls differ.
     pub(crate) fn calls_changed(&self) -> bool {
         let [[least_before, most_before], [least_after, most_after]] = self.calls;
@@ -122,7 +131,7 @@ impl Pair {
 
 impl Comparison {
     /// Compares the marks that the filter turns on.
-    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design) -> Self {
+    pub(crate) fn of(sides: &[Side; 2], filter: Option<&Filter>, design: Design, top: usize) -> Self {
         let ambiguous = ambiguous(sides);
         let runs: [Vec<RunMarks<'_>>; 2] =
             [0, 1].map(|side: usize| sides[side].runs.iter().map(|run| by_key(run, &ambiguous)).collect());
@@ -166,6 +175,7 @@ impl Comparison {
             notes: notes(sides).into_iter().chain(not_compared).chain(sampled.note).collect(),
             runs: count,
             design,
+            top,
         }
     }
 
@@ -179,8 +189,28 @@ impl Comparison {
         self.marks.iter().filter(|pair| pair.has_changed())
     }
 
-    pub(crate) fn unchanged(&self) -> impl Iterator<Item = &Pair> {
-        self.marks.iter().filter(|pair| pair.presence == Presence::Both && !pair.has_changed())
+    /// The first of the compared marks without a change, and how many there are in all.
+    pub(crate) fn unchanged(&self) -> (impl Iterator<Item = &Pair>, usize) {
+        let all = || self.marks.iter().filter(|pair| pair.is_compared() && !pair.has_changed());
+        (all().take(self.top), all().count())
+    }
+
+    /// Marks whose values were not compared, with lines that changed.
+    pub(crate) fn with_lines_only(&self) -> impl Iterator<Item = &Pair> {
+        self.marks.iter().filter(|pair| !pair.is_compared() && !pair.lines.is_empty())
+    }
+
+    /// How many marks without a change have no row, if there are any.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let more = self.unchanged().1.saturating_sub(self.top) as u64;
+        // `perfmark gate` has no option for it.
+        let how = if self.design == Design::Commits { "PERFMARK_TOP=all" } else { "--top all" };
+        (more > 0).then(|| format!("and {}; `{how}` shows all", counted(more, "more mark")))
+    }
+
+    /// The marks that have a row.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = &Pair> {
+        self.changed().chain(self.unchanged().0).chain(self.with_lines_only())
     }
 
     pub(crate) fn labels(&self, presence: Presence) -> Vec<&str> {
@@ -336,6 +366,31 @@ impl Compared {
                 notes.push(format!("read by {:?} in base, by {:?} in head", base.read, head.read).to_lowercase());
             }
         }
+        // Of a mark that is rarely called, `every` or a budget may have skipped no call, and none inside.
+        let is_exact = |(mark, values): &(&Mark, Option<&Values>)| {
+            let is_exact = |values: &Values| values.weight == values.measured && values.estimated == 0;
+            mark.skipped == 0 && values.is_none_or(is_exact)
+        };
+        let all_exact = values.iter().flatten().all(is_exact);
+        let measured = [0, 1].map(|side: usize| {
+            let settings = |mark| if all_exact { ALL_CALLS.into() } else { calls_to_measure(mark) };
+            let of_runs = values[side].iter().map(|&(mark, _)| settings(mark));
+            of_runs.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" or ")
+        });
+        match &measured {
+            [base, head] if base == head && base == ALL_CALLS => {}
+            [base, head] if base == head => notes.push(format!("base and head measured {base}")),
+            // In estimates, values of clocks are corrected by what a thread learns in bursts.
+            [base, head] if statistic != Statistic::Mean && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
+                is_comparable = false;
+                let what = format!("base measured {base}, head {head}");
+                let how = "record both with the same settings, or set `PERFMARK_FILTER='*=every:1'` for both";
+                notes.push(format!("not compared: {what}; {how}"));
+            }
+            [base, head] => {
+                notes.push(format!("base measured {base}, head {head}; differences may come from that"));
+            }
+        }
         // In pairs, all marks are judged together later.
         let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false } | Design::Commits);
         let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));
@@ -344,9 +399,16 @@ impl Compared {
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        let in_part = [0, 1].map(|side: usize| {
+            let measured = values[side].iter().filter_map(|(_, values)| Some((*values)?.measured)).map(u128::from);
+            let calls = values[side].iter().map(|(mark, _)| u128::from(mark.calls));
+            [measured.sum::<u128>(), calls.sum()].map(|calls| grouped(calls as f64)).join(" of ")
+        });
+        let has_skipped = values.iter().flatten().any(|(mark, _)| mark.skipped > 0);
+        let in_part = (has_skipped && judgement.is_some()).then_some(in_part);
         let lack = [0, 1].into_iter().find_map(|side: usize| lack(SIDES[side], &values[side]));
         let is_emulated = [0, 1].iter().all(|&side| about(side).is_some_and(|event| event.read == Read::Emulated));
-        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, notes, lack, is_emulated }
+        Self { event: sanitize(event), unit, statistic, judgement, runs: ones, own, in_part, notes, lack, is_emulated }
     }
 }
 
@@ -375,7 +437,6 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
         values.iter().filter_map(|(_, values)| *values).map(|values| u128::from(of(values))).sum::<u128>()
     };
     let (measured, scaled, unmeasured) = (sum(|v| v.measured), sum(|v| v.scaled), sum(|v| v.unmeasured));
-    let skipped: u128 = values.iter().map(|(mark, _)| u128::from(mark.skipped)).sum();
     let mut notes = Vec::new();
     if measured_runs < values.len() {
         notes.push(format!(
@@ -390,27 +451,20 @@ fn coverage(side: &str, values: &[(&Mark, Option<&Values>)], measured_runs: usiz
     if scaled > 0 {
         notes.push(format!("{side}: {} of the calls were counted in part, and scaled", share(scaled, measured)));
     }
-    if skipped > 0 {
-        let why: BTreeSet<&str> = values.iter().filter_map(|(mark, _)| why_skipped(mark)).collect();
-        notes.push(format!(
-            "{side}: {} of {} calls were measured ({})",
-            grouped(measured as f64),
-            grouped((measured + unmeasured + skipped) as f64),
-            why.into_iter().collect::<Vec<_>>().join(", ")
-        ));
-    }
     notes
 }
 
-/// What let the mark skip calls, if it did.
-fn why_skipped(mark: &Mark) -> Option<&'static str> {
-    let why = match (mark.budget_percent, mark.every) {
-        (Some(_), _) => "budget",
+const ALL_CALLS: &str = "all calls";
+
+/// Which calls of the mark are measured by its settings.
+fn calls_to_measure(mark: &Mark) -> String {
+    match (mark.budget_percent, mark.every) {
+        (Some(percent), _) => format!("calls within a budget of {percent} %"),
+        (None, 0 | 1) if mark.skipped == 0 => ALL_CALLS.into(),
         // Another part of the run had an `every`.
-        (None, 1) => "filter",
-        (None, _) => "every",
-    };
-    (mark.skipped > 0).then_some(why)
+        (None, 0 | 1) => "calls that a filter did not skip".into(),
+        (None, every) => format!("one call in {every} (`every`)"),
+    }
 }
 
 /// Which names each side has marks of that were not compared, and why.

@@ -73,8 +73,32 @@ impl GateResult {
 }
 
 pub(crate) struct Failure {
-    pub(crate) mark: Option<String>,
-    pub(crate) text: String,
+    /// The marks that fail for this reason; none if the whole gate does.
+    marks: Vec<String>,
+    why: String,
+}
+
+impl Failure {
+    fn of(mark: &str, why: String) -> Self {
+        Self { marks: vec![mark.to_owned()], why }
+    }
+
+    /// Each mark that fails, with the reason.
+    pub(crate) fn each(&self) -> Vec<(Option<&str>, String)> {
+        match &*self.marks {
+            [] => vec![(None, self.why.clone())],
+            marks => marks.iter().map(|mark| (Some(&**mark), format!("{mark}: {}", self.why))).collect(),
+        }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.marks.is_empty() {
+            write!(f, "{}: ", names(&self.marks))?;
+        }
+        f.write_str(&self.why)
+    }
 }
 
 /// A smaller rise of a time may be due to the place of the code in memory alone.
@@ -168,7 +192,7 @@ impl Gate {
         let text = format!("gate {}: nothing to judge: {why}", self.text());
         match comparison.design {
             Design::Commits => judged.undecided = Some(text),
-            Design::Separate { .. } | Design::Paired => judged.failures.push(Failure { mark: None, text }),
+            Design::Separate { .. } | Design::Paired => judged.failures.push(Failure { marks: Vec::new(), why: text }),
         }
     }
 
@@ -232,8 +256,7 @@ impl Gate {
                     continue;
                 }
                 let mut text = format!(
-                    "{}: {} of its calls were measured in head (gate {}): {event} in {} of {} calls",
-                    pair.label,
+                    "{} of its calls were measured in head (gate {}): {event} in {} of {} calls",
                     share((*measured).into(), (*expected).into()),
                     self.text(),
                     grouped(*measured as f64),
@@ -243,7 +266,7 @@ impl Gate {
                     _ = write!(text, ": {reason}");
                 }
                 _ = write!(text, " ({})", pair.location);
-                judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
+                judged.failures.push(Failure::of(&pair.label, text));
             }
         }
         if judged.compared == 0 {
@@ -257,11 +280,14 @@ impl Gate {
             let why = "calls in programs that an emulated one starts are not counted, nor are calls that are too deep";
             return judged.not_judged(&pair.label, format!(" ({lack})"), why);
         }
-        let mut fail = |text: String| judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
         let measured = if event.lack.is_some() { None } else { event.judgement };
         let Some(judgement) = measured else {
             let why = event.lack.clone().unwrap_or_else(|| event.notes.join("; "));
-            return fail(format!("{}: {} cannot be judged (gate {}): {why}", pair.label, self.event, self.text()));
+            let why = format!("{} cannot be judged (gate {}): {why}", self.event, self.text());
+            return match judged.failures.iter_mut().find(|failure| failure.why == why) {
+                Some(same) => same.marks.push(pair.label.clone()),
+                None => judged.failures.push(Failure::of(&pair.label, why)),
+            };
         };
         match judgement.verdict {
             Verdict::TooFew(calls) => {
@@ -307,8 +333,7 @@ impl Gate {
         let by = change(judgement.base, judgement.head).map(percent);
         let by = by.map_or_else(String::new, |by| format!(" by {}", by.trim_start_matches('+')));
         let mut text = format!(
-            "{}: {} per call rose{by} (gate {}): {} → {}",
-            pair.label,
+            "{} per call rose{by} (gate {}): {} → {}",
             self.event,
             self.text(),
             quantity(judgement.base, event.unit),
@@ -323,7 +348,7 @@ impl Gate {
             text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);
-        judged.failures.push(Failure { mark: Some(pair.label.clone()), text });
+        judged.failures.push(Failure::of(&pair.label, text));
     }
 
     pub(crate) fn text(&self) -> String {

@@ -5,7 +5,7 @@ use perfmark::text::share_and_error;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
-use super::gate::{GateResult, NotJudged};
+use super::gate::{Failure, GateResult, NotJudged};
 use super::hot_lines::ChangedLine;
 use super::judge::Verdict;
 use super::number::change;
@@ -14,7 +14,8 @@ use super::side::Design;
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let not_judged = |one: &NotJudged| json!({"marks": one.marks().collect::<Vec<_>>(), "why": one.why});
     let gate = |judged: &GateResult| {
-        let failures = judged.failures.iter().map(|failure| json!({"mark": failure.mark, "text": failure.text}));
+        let failures =
+            judged.failures.iter().flat_map(Failure::each).map(|(mark, text)| json!({"mark": mark, "text": text}));
         json!({
             "event": judged.gate.event,
             "percent": judged.gate.percent,

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 const ROOM: usize = 64_000;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.text));
+    let failures = gates.iter().flat_map(|gate| &gate.failures).map(|failure| bullet(&failure.to_string()));
     let undecided = gates.iter().filter_map(|gate| gate.undecided.as_deref()).map(bullet);
     // The most important lists get room first.
     let mut room = ROOM;
@@ -21,7 +21,10 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let table_rows = |pair| table_rows(pair, comparison, &columns);
     let changed = List::of(comparison.changed().map(table_rows), &mut room);
     let remarks = List::of(remarks(comparison, gates).iter().map(|line| bullet(line)), &mut room);
-    let unchanged = List::of(comparison.unchanged().map(table_rows), &mut room);
+    let (with_row, count) = comparison.unchanged();
+    let unchanged = List::of(with_row.map(table_rows), &mut room);
+    let unchanged = List { count, left_out: comparison.left_out(), ..unchanged };
+    let with_lines_only = List::of(comparison.with_lines_only().map(table_rows), &mut room);
 
     let sign = match gates {
         [] => "",
@@ -34,6 +37,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     undecided.write(&mut out, "");
     changed.write(&mut out, &header(&columns));
     unchanged.write_folded(&mut out, &header(&columns), ["mark", ": no change found"]);
+    with_lines_only.write_folded(&mut out, &header(&columns), ["mark", ": only lines compared"]);
     remarks.write_folded(&mut out, "", ["remark", ""]);
     out.truncate(out.trim_end().len());
     out + "\n"
@@ -50,11 +54,13 @@ struct List {
     text: String,
     count: usize,
     more: usize,
+    /// How many items were not asked for.
+    left_out: Option<String>,
 }
 
 impl List {
     fn of(items: impl Iterator<Item = String>, room: &mut usize) -> Self {
-        let mut list = Self { text: String::new(), count: 0, more: 0 };
+        let mut list = Self { text: String::new(), count: 0, more: 0, left_out: None };
         for item in items {
             list.count += 1;
             match room.checked_sub(item.len()) {
@@ -74,6 +80,9 @@ impl List {
         }
         if self.more > 0 {
             _ = writeln!(out, "… and {} more that do not fit here; `--format json` has all.\n", self.more);
+        }
+        if let Some(left_out) = &self.left_out {
+            _ = writeln!(out, "… {left_out}.\n");
         }
     }
 

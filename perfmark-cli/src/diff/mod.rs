@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 use perfmark::text::counted;
 
 use crate::output::{self, Destination};
-use crate::report::Marks;
+use crate::report::{self, Marks};
 use crate::reports::check_stdin;
 
 use self::compare::Comparison;
@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// Compare only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
     marks: Option<Marks>,
+    /// The most marks without a change that have a row; by default `PERFMARK_TOP`, or 20; for table and markdown
+    #[arg(long, value_name = "N|all", value_parser = report::number)]
+    top: Option<usize>,
     /// Format of the comparison
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -80,9 +83,12 @@ What is compared:
 path and name are the same; they may move in the source. Types of one name, such as two closures of a function, are \
 compared within a build only, and several marks of one path and name only if both sides have the same number of them; \
 otherwise a note lists them. Marks that exist or were called on one side only, calls \
-that were not measured, and different numbers of calls are listed. Marks that changed come first. Otherwise, marks \
-have the names and the order of `perfmark report`: the largest self in the last run of the head is first. --marks \
-accepts each name.
+that were not measured, and different numbers of calls are listed. Marks that changed come first, each with a row; of \
+the others, as many have one as --top says. Otherwise, marks have the names and the order of `perfmark report`: the \
+largest self in the last run of the head is first. --marks accepts each name.
+  Times and cycles of all calls are not compared with estimates (`every`, a budget), whose probe overhead is \
+corrected differently. They are if no call of the mark, and none inside it, was skipped on either side. Counts are \
+compared, with a note. The summary has the number of marks that were not compared.
 
 When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
@@ -105,15 +111,15 @@ Gates:
   --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies: instructions:0% \
 fails on any rise. A mark is judged if a rise by the limit would have been found; the column `finds` has the smallest \
 rise of which that is so. Other marks are listed and pass. Medians do not show a rise by less than 3.3 %: a smaller \
-limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the \
-base that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
+limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the base \
+that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
 measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls that \
-should have been measured. Marks that one side does not have or never called are listed and pass. So do marks of \
-which an emulator counted almost no call, because programs that an emulated one starts run outside the emulator. On \
-time or cycles, these marks are listed and pass, too: marks that fewer than three runs of a side measured; in pairs, \
-marks that some run did not measure; with one run, marks with fewer than 10 calls. A gate cannot be judged if no mark \
-can be, or, on time or cycles, with fewer than three runs on a side. It fails if no mark that both sides called has \
-the event.
+should have been measured; or if its values are not compared. Marks that one side does not have or never called are \
+listed and pass. So do marks of which an emulator counted almost no call, because programs that an emulated one \
+starts run outside the emulator. On time or cycles, these marks are listed and pass, too: marks that fewer than three \
+runs of a side measured; in pairs, marks that some run did not measure; with one run, marks with fewer than 10 calls. \
+A gate cannot be judged if no mark can be, or, on time or cycles, with fewer than three runs on a side. It fails if \
+no mark that both sides called has the event.
 
   --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
 calls was measured in any of its events. Calls that `every` or a budget skipped, or that a panic or a drop ended, do \
@@ -136,9 +142,23 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// The most marks without a change that have a row. JSON has no rows.
+    pub(crate) fn top(self, given: Option<usize>) -> Result<usize, String> {
+        match (self, given) {
+            (Self::Json, None) => Ok(0),
+            (Self::Json, Some(_)) => {
+                Err("--top: the format json does not support it; these do: table, markdown".into())
+            }
+            (Self::Table | Self::Markdown, given) => report::top(given),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let files = arguments.base_file.iter().chain(&arguments.head_file).chain(&arguments.base).chain(&arguments.head);
     check_stdin(files)?;
+    let top = arguments.format.top(arguments.top)?;
     let sides = [
         Side::read("base", arguments.base_file.as_ref(), &arguments.base)?,
         Side::read("head", arguments.head_file.as_ref(), &arguments.head)?,
@@ -151,7 +171,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let design =
         if arguments.paired { Design::Paired } else { Design::Separate { allows_few_runs: arguments.allow_few_runs } };
     let to = Destination::new(arguments.output.as_deref(), Destination::Stdout);
-    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, &to)
+    compare(&sides, arguments.marks.as_ref(), design, &arguments.fail_on, arguments.format, top, &to)
 }
 
 /// Checks that the reports have the marks of `--marks`, and the events of the gates.
@@ -169,10 +189,11 @@ pub(crate) fn compare(
     design: Design,
     gates: &[Gate],
     format: Format,
+    top: usize,
     to: &Destination,
 ) -> Result<ExitCode, String> {
     marks.map_or(Ok(()), |marks| marks.check(sides.iter().flat_map(|side| &side.runs)))?;
-    let comparison = &Comparison::of(sides, marks.map(|marks| &marks.filter), design);
+    let comparison = &Comparison::of(sides, marks.map(|marks| &marks.filter), design, top);
     let gates = gates.iter().map(|gate| gate.judge(comparison)).collect::<Result<Vec<_>, _>>()?;
     let text = match format {
         Format::Table => table::render(comparison, &gates),
@@ -180,8 +201,8 @@ pub(crate) fn compare(
         Format::Json => json::render(comparison, &gates),
     };
     to.give(text.as_bytes())?;
-    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(|failure| &*failure.text).collect();
-    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.as_deref()).collect();
+    let failures: Vec<_> = gates.iter().flat_map(|gate| &gate.failures).map(ToString::to_string).collect();
+    let undecided: Vec<_> = gates.iter().filter_map(|gate| gate.undecided.clone()).collect();
     if !matches!(format, Format::Table) || matches!(to, Destination::File(_)) {
         // A log then shows it in any format.
         failures.iter().chain(&undecided).for_each(|text| output::say(text));

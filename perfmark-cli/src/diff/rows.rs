@@ -51,8 +51,7 @@ pub(crate) fn rows(pair: &Pair, comparison: &Comparison) -> Vec<Row> {
 
 /// The columns: the last two only if some mark has a cell there.
 pub(crate) fn columns(comparison: &Comparison) -> Vec<usize> {
-    let pairs = comparison.changed().chain(comparison.unchanged());
-    let rows: Vec<Row> = pairs.flat_map(|pair| rows(pair, comparison)).collect();
+    let rows: Vec<Row> = comparison.shown().flat_map(|pair| rows(pair, comparison)).collect();
     (0..HEADER.len()).filter(|&column| column < 4 || rows.iter().any(|row| !row[column].is_empty())).collect()
 }
 
@@ -71,13 +70,15 @@ pub(crate) fn lines(pair: &Pair) -> impl Iterator<Item = [String; 3]> {
 
 /// The summary line.
 pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let compared = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both).count();
+    let compared = comparison.marks.iter().filter(|pair| pair.is_compared()).count();
+    let not_compared = comparison.labels(Presence::Both).len() - compared;
     let changed = comparison.changed().count();
     let mut text = format!("{} of {} changed", exact(changed as u64), counted(compared as u64, "mark"));
-    for (presence, what) in [(Presence::Only(0), "only in base"), (Presence::Only(1), "only in head")] {
-        match comparison.labels(presence).len() {
+    let only = |side: usize| comparison.labels(Presence::Only(side)).len();
+    for (marks, what) in [(not_compared, "not compared"), (only(0), "only in base"), (only(1), "only in head")] {
+        match marks {
             0 => {}
-            marks => _ = write!(text, ", {} {what}", exact(marks as u64)),
+            _ => _ = write!(text, ", {} {what}", exact(marks as u64)),
         }
     }
     let undecided = gates.iter().filter(|gate| gate.undecided.is_some()).count();
@@ -111,14 +112,30 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
             lines.push(format!("{what}: {}", names(&labels)));
         }
     }
+    let both = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both && pair.events.is_empty());
+    let unmeasured: Vec<&str> = both.map(|pair| &*pair.label).collect();
+    if !unmeasured.is_empty() {
+        lines.push(format!("not compared: neither side measured a call: {}", names(&unmeasured)));
+    }
     let calls = |[fewest, most]: [u64; 2]| {
         let number = |calls: u64| grouped(calls as f64);
         if fewest == most { number(most) } else { format!("{}–{}", number(fewest), number(most)) }
     };
-    for pair in comparison.marks.iter().filter(|pair| pair.calls_changed()) {
+    let called = comparison.marks.iter().filter(|pair| pair.calls_changed()).map(|pair| {
         let [base, head] = pair.calls.map(calls);
-        let noun = if base == "1" { "call" } else { "calls" };
-        lines.push(format!("{}: {base} {noun} in base, {head} in head", pair.label));
+        format!("{} (base {base}, head {head})", pair.label)
+    });
+    let called: Vec<String> = called.collect();
+    if !called.is_empty() {
+        lines.push(format!("different numbers of calls: {}", names(&called)));
+    }
+    let in_part = comparison.marks.iter().filter_map(|pair| {
+        let [base, head] = pair.events.iter().find_map(|event| event.in_part.as_ref())?;
+        Some(format!("{} (base {base}, head {head})", pair.label))
+    });
+    let in_part: Vec<String> = in_part.collect();
+    if !in_part.is_empty() {
+        lines.push(format!("measured calls: {}", names(&in_part)));
     }
     // A note that is the same for many marks is one line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
@@ -137,16 +154,16 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     }
     lines.extend(notes.into_iter().map(|(note, marks)| format!("{note} ({})", names(&marks))));
     lines.extend(about_runs(comparison));
-    if comparison.marks.iter().any(|pair| !pair.lines.is_empty()) {
+    if comparison.shown().any(|pair| !pair.lines.is_empty()) {
         let what = "share of the samples taken directly in the mark, ± its standard error";
         lines.push(format!("lines: {what}; the {MOST_LINES} that changed most, by more than 3 standard errors"));
     }
-    let mut events = comparison.marks.iter().flat_map(|pair| &pair.events);
-    if events.any(|event| event.is_noise(0) || event.is_noise(1)) {
+    let events = || comparison.shown().flat_map(|pair| &pair.events);
+    if events().any(|event| event.is_noise(0) || event.is_noise(1)) {
         lines.push("~ before a value: no larger than the variation of the probe overhead".into());
     }
     let has_least = |event: &Compared| event.judgement.is_some_and(|judgement| judgement.least.is_some());
-    if comparison.marks.iter().flat_map(|pair| &pair.events).any(has_least) {
+    if events().any(has_least) {
         let how_often =
             if comparison.design == Design::Paired { "; of times and cycles, in most such comparisons" } else { "" };
         lines.push(format!("{FINDS}: the smallest rise that would have been found{how_often}"));

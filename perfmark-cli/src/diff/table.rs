@@ -11,7 +11,7 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     let [base, head] = &comparison.files;
     let mut out = format!("perfmark diff · {} → {} · {}\n", files(base), files(head), summary(comparison, gates));
     for failure in gates.iter().flat_map(|gate| &gate.failures) {
-        _ = writeln!(out, "✗ {}", failure.text);
+        _ = writeln!(out, "✗ {failure}");
     }
     for undecided in gates.iter().filter_map(|gate| gate.undecided.as_deref()) {
         _ = writeln!(out, "? {undecided}");
@@ -22,10 +22,19 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair, comparison));
     }
-    let mut title = format!("{}no change found:", if lines.is_empty() { "" } else { "\n" });
-    for pair in comparison.unchanged() {
-        if !title.is_empty() {
-            lines.push(Err(std::mem::take(&mut title)));
+    let title = |what: &str, is_first: bool| Err(format!("{}{what}:", if is_first { "" } else { "\n" }));
+    let (unchanged, count) = comparison.unchanged();
+    if count > 0 {
+        lines.push(title("no change found", lines.is_empty()));
+    }
+    for pair in unchanged {
+        lines.push(Err(pair.label.clone()));
+        lines.extend(below(pair, comparison));
+    }
+    lines.extend(comparison.left_out().map(Err));
+    for (at, pair) in comparison.with_lines_only().enumerate() {
+        if at == 0 {
+            lines.push(title("only lines compared", lines.is_empty()));
         }
         lines.push(Err(pair.label.clone()));
         lines.extend(below(pair, comparison));

@@ -21,6 +21,7 @@ use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
 use crate::output::{Destination, say, variable};
+use crate::report;
 use crate::reports::{self, canonical, dashed, is_same_event};
 use crate::run;
 
@@ -158,6 +159,7 @@ impl Arguments {
         if let Some(place) = &self.save {
             return Ok(self.save(place, &counting)?);
         }
+        let top = report::top(None)?;
         let (before, files) = self.before()?;
         let project = Project::of(&manifest()?)?;
         self.build.check(&project)?;
@@ -191,7 +193,8 @@ impl Arguments {
         let sides = [("base", base), ("head", head)];
         let mut files = files.into_iter();
         let sides = sides.map(|(name, runs)| Side { name, files: files.next().into_iter().collect(), runs });
-        Ok(diff::compare(&sides, None, Design::Commits, &self.fail_on, diff::Format::Markdown, destination)?)
+        let format = diff::Format::Markdown;
+        Ok(diff::compare(&sides, None, Design::Commits, &self.fail_on, format, top, destination)?)
     }
 
     /// What the change is compared with, and the names of base and head.

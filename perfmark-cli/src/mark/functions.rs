@@ -30,8 +30,9 @@ pub(super) struct Function {
 
 /// A module whose source is in a file of its own.
 pub(super) struct Module {
-    /// The names of the modules around it in its file, and its own.
-    pub(super) path: PathBuf,
+    /// The folder of the modules around it in its file.
+    pub(super) around: PathBuf,
+    pub(super) name: String,
     /// The file that an attribute `path` names.
     pub(super) file: Option<PathBuf>,
     /// Whether it is compiled for tests only.
@@ -82,7 +83,7 @@ fn without_beginning(source: &str) -> String {
 pub(super) struct Found {
     pub(super) functions: Vec<Function>,
     pub(super) modules: Vec<Module>,
-    /// The names of the modules around.
+    /// The folder of the modules around.
     around: PathBuf,
     /// Why the `#[perfmark]` of an item around excludes another mark; and whether an item is compiled for tests only.
     obstacle: Option<&'static str>,
@@ -175,7 +176,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
     attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(|list| asks(list.tokens.clone()))
 }
 
-/// The file that `#[path = "…"]` names.
+/// The file, or the folder of an inline module, that `#[path = "…"]` names.
 fn file_of_attribute(attribute: &Attribute) -> Option<PathBuf> {
     let Expr::Lit(ExprLit { lit: Lit::Str(file), .. }) = &attribute.meta.require_name_value().ok()?.value else {
         return None;
@@ -217,14 +218,16 @@ impl<'ast> Visit<'ast> for Found {
     }
 
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
-        self.around.push(item.ident.unraw().to_string());
+        let (name, file) = (item.ident.unraw().to_string(), item.attrs.iter().find_map(file_of_attribute));
         if item.content.is_none() {
-            let file = item.attrs.iter().find_map(file_of_attribute);
             let is_test = self.is_test || is_test(&item.attrs);
-            self.modules.push(Module { path: self.around.clone(), file, is_test });
+            self.modules.push(Module { around: self.around.clone(), name, file, is_test });
+            return;
         }
+        let around = self.around.clone();
+        self.around.push(file.unwrap_or_else(|| name.into()));
         self.inside(&item.attrs, true, |this| visit::visit_item_mod(this, item));
-        self.around.pop();
+        self.around = around;
     }
 }
 

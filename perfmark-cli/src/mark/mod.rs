@@ -52,7 +52,7 @@ pub(crate) fn unmark(arguments: &Unmark) -> Result<ExitCode, String> {
 }
 
 /// Source is parsed recursively.
-fn with_a_large_stack(work: impl FnOnce() -> Result<ExitCode, String> + Send) -> Result<ExitCode, String> {
+fn with_a_large_stack<T: Send>(work: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     const BYTES: usize = 256 << 20;
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(BYTES).spawn_scoped(scope, work);
@@ -114,9 +114,14 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
     let manifests: BTreeSet<PathBuf> = drafts.iter().filter_map(|draft| manifest_without_perfmark(&draft.0)).collect();
     let done = written(drafts, "new mark", "in", refused)?;
     for manifest in manifests {
+        let how = if is_library(&manifest) {
+            " --no-default-features`, and `cargo add perfmark` in the program that uses this library"
+        } else {
+            "`"
+        };
         let manifest = manifest.display();
         output::say(&format!(
-            "{manifest} has no dependency on perfmark; run `cargo add perfmark --manifest-path {manifest}`"
+            "{manifest} has no dependency on perfmark; run `cargo add perfmark --manifest-path {manifest}{how}"
         ));
     }
     Ok(done)
@@ -184,16 +189,17 @@ fn files_for_tests(sources: &BTreeMap<PathBuf, (Found, String)>) -> BTreeSet<Pat
 }
 
 /// The file of a module that the file at `path` declares.
-fn module_file(path: &Path, Module { path: names, file, .. }: &Module) -> Option<PathBuf> {
+fn module_file(path: &Path, Module { around, name, file, .. }: &Module) -> Option<PathBuf> {
     let folder = path.parent()?;
-    let places = match file {
-        Some(file) => vec![folder.join(file)],
-        // Those of `mod.rs`, `lib.rs` and `main.rs` are beside it.
-        None => [path.with_extension(""), folder.to_owned()]
-            .map(|folder| folder.join(names))
-            .into_iter()
-            .flat_map(|module| [module.with_extension("rs"), module.join("mod.rs")])
-            .collect(),
+    // Those of `mod.rs`, `lib.rs` and `main.rs` are beside it.
+    let folders = [path.with_extension(""), folder.to_owned()].map(|folder| folder.join(around));
+    let places: Vec<PathBuf> = match file {
+        Some(file) if around.as_os_str().is_empty() => vec![folder.join(file)],
+        Some(file) => folders.map(|folder| folder.join(file)).into(),
+        None => {
+            let files = [format!("{name}.rs"), format!("{name}/mod.rs")];
+            folders.iter().flat_map(|folder| files.iter().map(|file| folder.join(file))).collect()
+        }
     };
     places.iter().find(|place| place.is_file()).and_then(|place| canonical(place).ok())
 }
@@ -207,6 +213,17 @@ fn parsed(location: &str) -> Result<(&Path, usize), String> {
     let last = parts(location);
     let found = last.and_then(|(file, _)| parts(file)).or(last).map(|(file, line)| (Path::new(file), line));
     found.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(location)))
+}
+
+/// Why `perfmark mark` would refuse the location. A file that is not on this machine is no reason.
+pub(crate) fn refusal(location: &str) -> Option<String> {
+    with_a_large_stack(|| {
+        let (path, line) = parsed(location)?;
+        let Ok(source) = read(path) else { return Ok(()) };
+        let found = items(&source).map_err(|why| not_parsed(path, &why))?;
+        start_at(&found.functions, line).map(drop)
+    })
+    .err()
 }
 
 /// Where to mark the innermost function that contains the line, or why it cannot be marked.
@@ -344,6 +361,15 @@ fn manifest_without_perfmark(file: &Path) -> Option<PathBuf> {
         is_list && (["perfmark=", "perfmark."].iter().any(|key| line.starts_with(key)) || line.contains("\"perfmark\""))
     });
     (!has).then_some(manifest)
+}
+
+/// Whether the package has a library for Cargo programs only: no program, and no library for programs of other build
+/// systems, in which it has to record.
+fn is_library(manifest: &Path) -> bool {
+    let text = fs::read_to_string(manifest).unwrap_or_default();
+    let has = |place: &str, section: &str| manifest.with_file_name(place).exists() || text.contains(section);
+    let is_for_others = ["\"cdylib\"", "\"staticlib\""].iter().any(|kind| text.contains(kind));
+    has("src/lib.rs", "[lib]") && !is_for_others && !has("src/main.rs", "[[bin]]") && !has("src/bin", "[[bin]]")
 }
 
 #[cfg(test)]

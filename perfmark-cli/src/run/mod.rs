@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     options: Options,
     /// Compare with this program: run it and PROGRAM in turn, with the same arguments; formats table, markdown and json
     #[arg(long, value_name = "BASE", conflicts_with_all = [
-        "each", "width", "top", "lines", "sort", "details", "symbols", "event", "embed_sources"
+        "each", "width", "lines", "sort", "details", "symbols", "event", "embed_sources"
     ])]
     against: Option<PathBuf>,
     /// Runs of each program in a comparison; at least 8 to judge times
@@ -219,6 +219,7 @@ fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
     let destination = arguments.options.destination(Destination::Stdout)?;
+    let top = format.top(arguments.options.top())?;
     arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times))?;
     if let Err(why) = destination.check() {
         return Ok(against::fail((why, OWN_TROUBLE)));
@@ -230,7 +231,7 @@ fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
     let sides = against::run_pairs([base, Path::new(head)], given, settings, arguments.times, check);
     let compared = sides.and_then(|sides| {
         // After the check, only writing can fail.
-        let compared = diff::compare(&sides, marks, Design::Paired, gates, format, &destination);
+        let compared = diff::compare(&sides, marks, Design::Paired, gates, format, top, &destination);
         compared.map_err(|why| (why, OWN_TROUBLE))
     });
     Ok(compared.unwrap_or_else(against::fail))

@@ -3,8 +3,8 @@
 use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
-use super::command::{answer, assert_contains, stdout};
-use super::program::text;
+use super::command::{answer, assert_contains, perfmark, stderr, stdout};
+use super::program::{assert_code, text};
 use super::sample::{Folder, mark, report, snapshot, values};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
@@ -19,8 +19,10 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
     ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
+    ("marks_that_are_not_compared_are_not_without_a_change", marks_that_are_not_compared_are_not_without_a_change),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
+    ("marks_without_a_change_have_as_many_rows_as_a_report", marks_without_a_change_have_as_many_rows_as_a_report),
     (
         "a_comparison_fits_into_a_comment_failed_gates_first_and_says_how_much_does_not",
         a_comparison_fits_into_a_comment,
@@ -265,12 +267,17 @@ fn what_cannot_be_compared_is_reported() {
         let mut base =
             report(&[("gone", 10), ("fell silent", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         base.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
+        let timed = ["limited in time", "within", "around", "one in 8"];
+        base.marks.extend(timed.map(|name| mark(name, vec![values("time", &[10; 100])])));
+        let one_in_8 = base.marks.last_mut().expect("one");
+        (one_in_8.calls, one_in_8.every, one_in_8.skipped) = (800, 8, 700);
         base.notes.push("the counter \u{1b}[31mlies".into());
         base
     };
     let head = {
         let mut head = report(&[("came", 10), ("covered", 10), ("unmeasured", 10), ("sampled", 10)]);
         head.marks.extend(report(&[("limited", 10), ("filtered", 10)]).marks);
+        head.marks.extend(base.marks.iter().filter(|mark| mark.values[0].event == "time").cloned());
         head.marks.push(mark("fell silent", vec![]));
         head.program = "another".into();
         head.events[0].read = Read::Syscall;
@@ -282,7 +289,12 @@ fn what_cannot_be_compared_is_reported() {
                     mark.values[0].unmeasured = 100;
                 }
                 "sampled" => (mark.calls, mark.every, mark.skipped) = (6400, 64, 6300),
-                "limited" => (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300),
+                "limited" | "limited in time" => {
+                    (mark.calls, mark.budget_percent, mark.skipped) = (5400, Some(2.0), 5300);
+                }
+                // No call of it was skipped, nor one inside.
+                "within" => mark.budget_percent = Some(2.0),
+                "around" => (mark.budget_percent, mark.values[0].estimated) = (Some(2.0), 1),
                 "filtered" => (mark.calls, mark.skipped) = (4400, 4300),
                 _ => {}
             }
@@ -291,9 +303,11 @@ fn what_cannot_be_compared_is_reported() {
     };
     let (base, head) = (folder.report("base", &base), folder.report("head", &head));
     let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:5%"], 1);
+    assert!(!printed.contains("within)"), "{printed}");
     assert_contains(
         &printed,
         &[
+            "within time (p50) 10 ns 10 ns =",
             "only in base: gone",
             "only in head: came",
             "called in base, not in head: fell silent",
@@ -301,15 +315,54 @@ fn what_cannot_be_compared_is_reported() {
             "instructions: head: 10.0 % of the calls were counted in part, and scaled (covered)",
             "✗ unmeasured: instructions cannot be judged (gate instructions:5%): not measured in head: \
              no call was counted",
-            "sampled: 100 calls in base, 6,400 in head",
-            "head: 100 of 6,400 calls were measured (every) (sampled)",
-            "head: 100 of 5,400 calls were measured (budget) (limited)",
-            "head: 100 of 4,400 calls were measured (filter) (filtered)",
+            "different numbers of calls: sampled (base 100, head 6,400), limited (base 100, head 5,400), filtered",
+            "measured calls: sampled (base 100 of 100, head 100 of 6,400), limited",
+            "one in 8 (base 100 of 800, head 100 of 800)",
+            "instructions: base measured all calls, head one call in 64 (`every`); \
+             differences may come from that (sampled)",
+            "instructions: base measured all calls, head calls within a budget of 2 %; \
+             differences may come from that (limited)",
+            "base measured all calls, head calls that a filter did not skip; \
+             differences may come from that (filtered)",
+            "time: not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
+             settings, or set `PERFMARK_FILTER='*=every:1'` for both (limited in time, around)",
+            "time: base and head measured one call in 8 (`every`) (one in 8)",
             "read by user in base, by syscall in head",
             "base is of program app, head of another",
             "base: the counter \u{fffd}[31mlies",
         ],
     );
+}
+
+fn marks_that_are_not_compared_are_not_without_a_change() {
+    let folder = Folder::new("cli-not-compared");
+    let mut run = report(&[("counted", 10)]);
+    run.marks.extend(["lex", "parse"].map(|name| mark(name, vec![values("time", &[10; 100])])));
+    let base = folder.report("base", &run);
+    for timed in &mut run.marks[1..] {
+        (timed.calls, timed.budget_percent, timed.skipped) = (5400, Some(2.0), 5300);
+    }
+    let head = folder.report("head", &run);
+    let reason = "not compared: base measured all calls, head calls within a budget of 2 %; record both with the same \
+                  settings, or set `PERFMARK_FILTER='*=every:1'` for both";
+    let printed = stdout(&["diff", &base, &head], 0);
+    assert_contains(
+        &printed,
+        &["0 of 1 mark changed, 2 not compared", "no change found: counted", &format!("time: {reason} (lex, parse)")],
+    );
+    assert!(!printed.contains('–'), "{printed}");
+    let markdown = stdout(&["diff", &base, &head, "--format", "markdown"], 0);
+    assert_contains(&markdown, &["0 of 1 mark changed, 2 not compared", "<summary>1 mark: no change found"]);
+    let printed = stdout(&["diff", &base, &head, "--marks", "lex,parse"], 0);
+    assert_contains(&printed, &["0 of 0 marks changed, 2 not compared"]);
+    assert!(!printed.contains("no change found"), "{printed}");
+    let gate = ["--fail-on", "time:5%", "--allow-few-runs"];
+    let failed = format!("lex, parse: time cannot be judged (gate time:5%): {reason}");
+    assert_contains(&stdout(&[&["diff", &base, &head], &gate[..]].concat(), 1), &[&format!("✗ {failed}")]);
+    let output = answer(&[&["diff", &base, &head, "--format", "json"], &gate[..]].concat(), 1);
+    assert_contains(text(&output.stderr), &[&format!("perfmark: {failed}")]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["gates"][0]["failures"][1]["mark"], "parse");
 }
 
 fn a_comparison_is_available_as_markdown_and_json() {
@@ -338,6 +391,37 @@ fn a_comparison_is_available_as_markdown_and_json() {
     assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
 }
 
+fn marks_without_a_change_have_as_many_rows_as_a_report() {
+    let folder = Folder::new("cli-top");
+    let names: Vec<String> = (10..40).map(|number| format!("mark_{number}")).collect();
+    let with_dearer = |dearer: usize| {
+        let marks = names.iter().enumerate().map(|(at, name)| (name.as_str(), if at < dearer { 1_500 } else { 1_000 }));
+        folder.report(&format!("{dearer}-dearer"), &report(&marks.collect::<Vec<_>>()))
+    };
+    let (base, head) = (with_dearer(0), with_dearer(2));
+    for (format, row) in [("table", "mark_"), ("markdown", "| mark\\_")] {
+        let check = |more: &[&str], rows: usize, left_out: &str| {
+            let shown = stdout(&[&["diff", &base, &head, "--format", format], more].concat(), 0);
+            assert_eq!(shown.lines().filter(|line| line.starts_with(row)).count(), rows, "{shown}");
+            assert_contains(&shown, &["2 of 30 marks changed", "no change found", left_out]);
+            assert_eq!(shown.contains(" shows all"), !left_out.is_empty(), "{shown}");
+        };
+        check(&[], 22, "and 8 more marks; `--top all` shows all");
+        check(&["--top", "0"], 2, "and 28 more marks; `--top all` shows all");
+        check(&["--top", "27"], 29, "and 1 more mark; `--top all` shows all");
+        check(&["--top", "all"], 30, "");
+    }
+    let why = stderr(&["diff", &base, &head, "--format", "json", "--top", "5"], 2);
+    assert_contains(&why, &["--top: the format json does not support it; these do: table, markdown"]);
+    for (format, status) in [("json", 0), ("table", 2)] {
+        let mut command = perfmark(&["diff", &base, &head, "--format", format]);
+        assert_code(&command.env("PERFMARK_TOP", "abc").output().expect("started"), status);
+    }
+    // Marks of rows that are left out explain nothing.
+    let none = stdout(&["diff", &base, &base, "--top", "0"], 0);
+    assert!(!none.contains("finds"), "{none}");
+}
+
 fn a_comparison_fits_into_a_comment() {
     /// More than fit into a comment.
     const MARKS: usize = 2_000;
@@ -351,7 +435,7 @@ fn a_comparison_fits_into_a_comment() {
     let left_out = |more: usize| format!("… and {more} more that do not fit here; `--format json` has all.");
     let base = with_dearer(0);
     for dearer in [2, 300, MARKS] {
-        let gate = ["--fail-on", "instructions:1%", "--format", "markdown"];
+        let gate = ["--fail-on", "instructions:1%", "--format", "markdown", "--top", "all"];
         let text = stdout(&[&["diff", &base, &with_dearer(dearer)], &gate[..]].concat(), 1);
         assert!(text.len() <= 65_536, "{}", text.len());
         let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();

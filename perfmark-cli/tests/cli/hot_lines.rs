@@ -1,6 +1,6 @@
 //! `perfmark diff`: hot lines of two runs.
 
-use perfmark::{Samples, Snapshot};
+use perfmark::{Read, Samples, Snapshot};
 use serde_json::Value;
 
 use super::command::{assert_contains, stdout};
@@ -55,6 +55,12 @@ fn lines_that_changed_are_shown() {
     assert_eq!((parse.len(), print.len()), (2, 0));
     assert_eq!((&parse[0]["line"], &parse[0]["head"]["samples"]), (&24.into(), &410.into()));
     assert_eq!((&parse[0]["file"], &parse[0]["base"]["of"]), (&"src/main.rs".into(), &1000.into()));
+    // Values that are not compared.
+    head.events[0].read = Read::Emulated;
+    let table = compared(&folder, &base, &head, &[]);
+    assert_contains(&table, &["only lines compared: parse", "28 % ± 1 → 41 % ± 2"]);
+    let markdown = compared(&folder, &base, &head, &["--format", "markdown"]);
+    assert_contains(&markdown, &["1 mark: only lines compared", "| parse | src/main.rs:24 | 28 % ± 1 | 41 % ± 2 |"]);
 }
 
 fn a_change_that_may_be_chance_is_not_shown() {

@@ -11,6 +11,10 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
     ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
+    (
+        "a_library_is_advised_to_depend_on_perfmark_without_features",
+        a_library_is_advised_to_depend_on_perfmark_without_features,
+    ),
     ("modules_for_tests_in_files_of_their_own_are_left_out", modules_for_tests_are_left_out),
     ("samples_suggest_which_functions_to_mark", samples_suggest_which_functions_to_mark),
 ];
@@ -95,6 +99,25 @@ fn all_functions_of_a_folder_are_marked() {
     assert_eq!(stdout(&["mark", "--all", source], 0), "2 new marks in 1 file\n");
 }
 
+fn a_library_is_advised_to_depend_on_perfmark_without_features() {
+    let folder = Folder::new("cli-mark-library");
+    fs::create_dir(folder.0.join("src")).expect("made");
+    let manifest = folder.file("Cargo.toml", "[package]\nname = \"parser\"\n");
+    let advice = |more: &str| {
+        let file = folder.file("src/lib.rs", SOURCE);
+        let advised = format!("run `cargo add perfmark --manifest-path {manifest}{more}");
+        assert_contains(&stderr(&["mark", &format!("{file}:1")], 0), &[&advised]);
+    };
+    advice(" --no-default-features`, and `cargo add perfmark` in the program that uses this library");
+    // Programs of other build systems use it.
+    folder.file("Cargo.toml", "[package]\nname = \"parser\"\n[lib]\ncrate-type = [\"cdylib\"]\n");
+    advice("`");
+    folder.file("Cargo.toml", "[package]\nname = \"parser\"\n");
+    // A program uses it.
+    fs::create_dir(folder.0.join("src/bin")).expect("made");
+    advice("`");
+}
+
 fn modules_for_tests_are_left_out() {
     let folder = Folder::new("cli-mark-tests");
     let files = [
@@ -109,15 +132,23 @@ fn modules_for_tests_are_left_out() {
         ("a/inner/fn.rs", "fn f() {}\n"),
         ("fakes/of_it.rs", "fn g() {}\n"),
         ("tests.rs", "fn not_the_module_of_a() {}\n"),
+        // In an inline module, an attribute names a file in the module's folder, and its own names that folder.
+        (
+            "d.rs",
+            "mod e { #[cfg(test)] #[path = \"x.rs\"] mod tests; }\n#[path = \"f\"] mod g { #[cfg(test)] mod h; }\n",
+        ),
+        ("d/e/x.rs", "fn h() {}\n"),
+        ("f/h.rs", "fn i() {}\n"),
+        ("x.rs", "fn not_the_module_of_e() {}\n"),
     ];
     for (name, source) in files {
         fs::create_dir_all(folder.0.join(name).parent().expect("a folder")).expect("made");
         folder.file(name, source);
     }
-    assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "5 new marks in 5 files\n");
+    assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "6 new marks in 6 files\n");
     let is_marked = |name: &str| fs::read_to_string(folder.0.join(name)).expect("there").contains("perfmark");
     let marked: Vec<&str> = files.iter().map(|(name, _)| *name).filter(|name| is_marked(name)).collect();
-    assert_eq!(marked, ["a.rs", "a/b.rs", "a/b/c.rs", "both.rs", "tests.rs"]);
+    assert_eq!(marked, ["a.rs", "a/b.rs", "a/b/c.rs", "both.rs", "tests.rs", "x.rs"]);
     // A location is meant.
     let located = format!("{}/a/tests/sample.rs:1", folder.0.display());
     assert_eq!(stdout(&["mark", &located], 0), "1 new mark in 1 file\n");
@@ -132,12 +163,14 @@ fn samples_suggest_which_functions_to_mark() {
     let frame = |function, line| frame(function, "src/main.rs", line);
     samples.frames = vec![frame("app::parse", 7), frame("app::unescape", 20), frame("app::load", 50), frame("main", 1)];
     samples.frames.push(frame("app::next", 60));
+    let in_macro = folder.file("macro.rs", "macro_rules! make {\n    () => { fn made() {} };\n}\nmake!();\n");
+    samples.frames.push(self::frame("app::made", &in_macro, 2));
     samples.locations = (0..4).map(|at| location(0, 16 * at as u64, &[at])).collect();
-    samples.locations.push(location(0, 99, &[4, 3]));
-    let [parse, unescape, load, main, inlined_in_main] = [0, 1, 2, 3, 4];
+    samples.locations.extend([location(0, 99, &[4, 3]), location(0, 120, &[5])]);
+    let [parse, unescape, load, main, inlined_in_main, made] = [0, 1, 2, 3, 4, 5];
     samples.paths = vec![
         // A marked function is no suggestion, and neither are its caller and an inlined function.
-        path(&[], &[(&[load, main], 10), (&[main], 20), (&[inlined_in_main], 20)]),
+        path(&[], &[(&[load, main], 10), (&[main], 20), (&[inlined_in_main], 20), (&[made], 40)]),
         path(&[1, 0], &[(&[unescape, parse], 30), (&[parse, load], 100)]),
     ];
     snapshot.samples = vec![samples];
@@ -145,7 +178,12 @@ fn samples_suggest_which_functions_to_mark() {
     assert_eq!(stdout(&["report", "--suggest", &file], 0), "src/main.rs:20\nsrc/main.rs:50\n");
     assert_contains(
         &stderr(&["report", "--suggest", &file], 0),
-        &["17 % ± 3 of the samples of cpu-clock, 100 a second: app::unescape, in parse", ": app::load, outside marks"],
+        &[
+            ": app::made, outside marks; `perfmark mark` refuses its location",
+            &format!("{in_macro}:2: no function contains this line; if it is in a macro, give the line"),
+            "14 % ± 2 of the samples of cpu-clock, 100 a second: app::unescape, in parse",
+            ": app::load, outside marks",
+        ],
     );
     snapshot.samples.clear();
     let without = folder.report("b.json", &snapshot);

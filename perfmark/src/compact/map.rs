@@ -16,6 +16,14 @@ pub(crate) struct Map<K, V> {
 #[derive(Clone, Debug)]
 pub(crate) struct Set<K>(Map<K, ()>);
 
+/// The index of the first item that `is_it`, or of a new one after the others.
+pub(crate) fn index_or_push<T>(items: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> usize {
+    items.iter().position(is_it).unwrap_or_else(|| {
+        items.push(new());
+        items.len() - 1
+    })
+}
+
 impl<K, V> Map<K, V> {
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), order: Order(Vec::new()) }

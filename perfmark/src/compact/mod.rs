@@ -4,7 +4,7 @@
 //! each of them, in every program with a mark. Here, only what compares and moves items is compiled for each
 //! type: functions that are not generic are never inlined.
 
-pub(crate) use self::map::{Collect, Map, Set};
+pub(crate) use self::map::{Collect, Map, Set, index_or_push};
 pub(crate) use self::sort::sort_by;
 #[cfg(feature = "record")]
 pub(crate) use self::sort::sort_by_key;

@@ -131,12 +131,9 @@ fn subtract(now: &mut [OfThread], before: &[OfThread]) {
     }
 }
 
-/// The process's events.
-type Entries = Vec<(EventId, Entry)>;
-
 /// Reads the registry, and the events. `None` if this thread is already inside perfmark, in a signal handler: its locks
 /// may be held.
-fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Entries)>> {
+fn recorded<R: Default>(read: fn(&Registry) -> R) -> Option<io::Result<(R, Vec<Entry>)>> {
     recorder::own_work(|| {
         start::start();
         if settings().is_off { Ok(Default::default()) } else { Ok((read(registry()?), events()?.all())) }
@@ -154,11 +151,11 @@ fn all_threads() -> Vec<OfThread> {
         threads
     };
     let Some(Ok((threads, events))) = recorded(by_thread) else { return Vec::new() };
-    let units = Units::of(&events);
+    let units = Units::of(events);
     let one = |(owner, merged): (Option<Owner>, Merged)| {
         let called = mark::called().filter_map(|mark| Some((mark, merged.totals(mark)?)));
         let of = |(mark, totals): (&'static Mark, &Totals)| {
-            (mark.index(), mark_values(mark, mark.full_path(), totals, &events, &units, [0; 4]))
+            (mark.index(), mark_values(mark, mark.full_path(), totals, &units, [0; 4]))
         };
         // A thread may have taken over the cells of an ended thread, with marks that only that one called.
         let was_called = |(_, mark): &(u32, snapshot::Mark)| mark.calls + mark.in_flight + mark.polls > 0;
@@ -167,8 +164,9 @@ fn all_threads() -> Vec<OfThread> {
     threads.into_iter().map(one).collect()
 }
 
-/// Converts recorded values to the units of a snapshot.
+/// The process's events, and the conversion of their recorded values to the units of a snapshot.
 struct Units {
+    events: Vec<Entry>,
     /// Nanoseconds per tick.
     nanoseconds: f64,
     /// The buckets of ticks in nanoseconds, computed at the first use.
@@ -176,10 +174,16 @@ struct Units {
 }
 
 impl Units {
-    fn of(events: &[(EventId, Entry)]) -> Self {
-        let has_ticks = events.iter().any(|(_, entry)| entry.spec.is_in_ticks());
+    fn of(events: Vec<Entry>) -> Self {
+        let has_ticks = events.iter().any(|event| event.spec.is_in_ticks());
         let nanoseconds = if has_ticks { start::nanoseconds_per_tick() } else { 1.0 };
-        Self { nanoseconds, edges: OnceCell::new() }
+        Self { events, nanoseconds, edges: OnceCell::new() }
+    }
+
+    /// The event, if its values can be converted. One that was first recorded after the table was copied is in the next
+    /// snapshot.
+    fn event(&self, id: EventId) -> Option<&Entry> {
+        id.entry(&self.events).filter(|event| self.are_known(event))
     }
 
     /// Whether the event's values can be converted. Ticks cannot if the clock stands still.
@@ -204,11 +208,11 @@ fn everything() -> Snapshot {
     let perfmark = env!("CARGO_PKG_VERSION").to_owned();
     let mut snapshot = Snapshot { perfmark, program: program(), pid, ..Snapshot::default() };
     let everything = |registry: &Registry| {
-        let (mut merged, graph) = registry.merged();
+        let mut merged = registry.merged();
         merged.add_in_flight(&recorder::in_flight().unwrap_or_default().1);
-        (merged, graph)
+        merged
     };
-    let ((mut merged, graph), events) = match recorded(everything) {
+    let (mut merged, events) = match recorded(everything) {
         Some(Ok(recorded)) => recorded,
         Some(Err(error)) => {
             snapshot.notes.push(format!(
@@ -218,56 +222,52 @@ fn everything() -> Snapshot {
             Default::default()
         }
         None => {
-            snapshot.notes.push(
-                "no values: this snapshot was taken in a signal handler that interrupted perfmark's own work".into(),
-            );
+            let why = "no values: this snapshot was taken in a signal handler that interrupted perfmark's own work";
+            snapshot.notes.push(why.into());
             Default::default()
         }
     };
     snapshot.wall_ns = start::wall_ns();
-    let units = Units::of(&events);
+    let units = Units::of(events);
+    let events = &*units.events;
     snapshot.threads = merged.threads;
     snapshot.threads_at_once = Some(merged.threads_at_once);
     if let Some(ProcessUsage { cpu_ns, involuntary_switches, .. }) = start::process_usage() {
         (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(involuntary_switches));
     }
-    let emulator = emulator(&events);
-    snapshot.events = events.iter().map(|(_, entry)| event(entry, &units, emulator.as_deref())).collect();
+    let emulator = emulator(events);
+    snapshot.events = events.iter().map(|entry| event(entry, &units, emulator.as_deref())).collect();
     let marks = linked::in_order();
-    let of_graph = if graph.tree.len() > 0 { &*marks } else { &[] };
+    let of_graph = if merged.graph.tree.len() > 0 { &*marks } else { &[] };
     let indices: Map<u32, usize> = of_graph.iter().map(|(mark, _)| mark.index()).zip(0..).collect_map();
     snapshot.samples = samples(marks.iter().map(|(mark, _)| mark.index()));
-    let probes = unknown_overhead(&merged, &events);
+    let probes = unknown_overhead(&merged, events);
     // Each mark's totals are dropped once they are in the snapshot, so their memory is reused at once.
     let of = |(mark, path): (&'static Mark, String)| {
         let totals = merged.marks.get_mut(&mark.index()).map(mem::take).unwrap_or_default();
         let counts = [&mark.interrupted, &mark.unrecorded, &mark.cancelled, &mark.gone];
         let [interrupted, unrecorded, cancelled, gone] = counts.map(|count| count.load(Relaxed));
         let outside_cells = [interrupted, unrecorded, cancelled, totals.suspended.wrapping_sub(gone)];
-        mark_values(mark, path, &totals, &events, &units, outside_cells)
+        mark_values(mark, path, &totals, &units, outside_cells)
     };
     snapshot.marks = marks.into_iter().map(of).collect();
     snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
-    snapshot.call_graph_lacks = graph.lost;
-    snapshot.call_graph = call_graph(&graph, &indices, &events, &units);
-    snapshot.notes.extend(events.iter().flat_map(|(_, entry)| partly(entry)));
+    snapshot.call_graph_lacks = merged.graph.lost;
+    snapshot.call_graph = call_graph(&merged.graph, &indices, &units);
+    snapshot.notes.extend(events.iter().flat_map(partly));
     snapshot.notes.extend(probes);
     snapshot.notes.extend(saturated_sums(&snapshot));
-    snapshot.notes.extend(events.iter().filter_map(|(_, entry)| unreliable(&entry.spec, entry.truth?)));
-    snapshot.notes.extend(
-        events
-            .iter()
-            .filter(|(_, entry)| entry.is_fallback)
-            .map(|(_, entry)| format!("marks whose events are all unavailable record {} instead", entry.spec)),
-    );
+    snapshot.notes.extend(events.iter().filter_map(|entry| unreliable(&entry.spec, entry.truth?)));
+    let fallbacks = events.iter().filter(|entry| entry.is_fallback).map(|entry| &entry.spec);
+    let instead = |spec| format!("marks whose events are all unavailable record {spec} instead");
+    snapshot.notes.extend(fallbacks.map(instead));
     snapshot.notes.extend(defaults::wrong());
     snapshot.notes.extend(mark_settings::notes());
     snapshot.notes.extend(recorder::not_begun().iter().cloned());
     snapshot.notes.extend(sampling::snapshot_notes());
     if !clock::is_trusted() {
-        snapshot
-            .notes
-            .push("the kernel does not trust this machine's tick counter: times may be wrong across CPUs".into());
+        let why = "the kernel does not trust this machine's tick counter: times may be wrong across CPUs";
+        snapshot.notes.push(why.into());
     }
     snapshot
 }
@@ -279,11 +279,11 @@ fn program() -> String {
 }
 
 /// The emulator that runs the program, if it counts for perfmark.
-fn emulator(events: &[(EventId, Entry)]) -> Option<String> {
+fn emulator(events: &[Entry]) -> Option<String> {
     if settings().read != ReadMode::Emulated {
         return None;
     }
-    let of_counter = events.iter().find_map(|(_, entry)| entry.emulator.clone());
+    let of_counter = events.iter().find_map(|entry| entry.emulator.clone());
     of_counter.or_else(|| Some(EmulatedCounter::open(&Hardware::Instructions.into()).ok()?.emulator()))
 }
 
@@ -307,11 +307,11 @@ fn event(entry: &Entry, units: &Units, emulator: Option<&str>) -> snapshot::Even
 }
 
 /// The note about events in which the probe overhead of some marks is unknown.
-fn unknown_overhead(merged: &Merged, events: &[(EventId, Entry)]) -> Option<String> {
+fn unknown_overhead(merged: &Merged, events: &[Entry]) -> Option<String> {
     let all = || merged.marks.iter().flat_map(|(_, totals)| &totals.events);
-    let is_unknown = |id: EventId| all().any(|(event, totals)| *event == id && totals.overhead.is_unknown);
-    let names: Vec<String> =
-        events.iter().filter(|(id, _)| is_unknown(*id)).map(|(_, entry)| entry.spec.to_string()).collect();
+    let is_unknown = |number| all().any(|(event, totals)| event.number() == number && totals.overhead.is_unknown);
+    let unknown = events.iter().zip(0..).filter(|(_, number)| is_unknown(*number));
+    let names: Vec<String> = unknown.map(|(entry, _)| entry.spec.to_string()).collect();
     (!names.is_empty()).then(|| {
         let why = "because other events used the counters; the values of some marks include this overhead";
         format!("the probe overhead in {} was not measured, {why}", names.join(", "))
@@ -326,14 +326,9 @@ fn saturated_sums(snapshot: &Snapshot) -> Option<String> {
 }
 
 /// The call graph, with the marks' indices in the snapshot.
-fn call_graph(
-    merged: &graph::Merged,
-    indices: &Map<u32, usize>,
-    events: &[(EventId, Entry)],
-    units: &Units,
-) -> Vec<snapshot::Node> {
+fn call_graph(merged: &graph::Merged, indices: &Map<u32, usize>, units: &Units) -> Vec<snapshot::Node> {
     let values = |sums: &graph::EventSums| {
-        let (_, entry) = events.iter().find(|(event, entry)| *event == sums.event && units.are_known(entry))?;
+        let entry = units.event(sums.event)?;
         let scale = units.scale(entry);
         Some(snapshot::NodeValues {
             event: entry.spec.to_string(),
@@ -381,31 +376,24 @@ fn mark_values(
     mark: &'static Mark,
     path: String,
     totals: &Totals,
-    events: &[(EventId, Entry)],
     units: &Units,
     [interrupted, unrecorded, cancelled, suspended]: [u64; 4],
 ) -> snapshot::Mark {
     let calls = totals.calls + interrupted + unrecorded + cancelled;
     let variant = mark_settings::of_slot(mark.slot());
     let settings = mark_settings::resolve(mark, variant);
-    let mut events: Vec<_> = totals
-        .events
-        .iter()
-        .filter(|(_, of_event)| of_event.is_had)
-        // An event that was first recorded after the table was copied is in the next snapshot.
-        .filter_map(|(id, of_event)| Some((&events.iter().find(|(event, _)| event == id)?.1, of_event)))
-        .filter(|(entry, _)| units.are_known(entry))
-        .collect();
+    let had = totals.events.iter().filter(|(_, of_event)| of_event.is_had);
+    let mut events: Vec<_> = had.filter_map(|(id, of_event)| Some((units.event(*id)?, of_event))).collect();
     if events.len() > 1 {
         // In the order in which the mark names them; `time` in place of unavailable events is last.
         let order = mark_settings::events(mark, variant);
         sort_by_key(&mut events, |(entry, _)| order.iter().position(|spec| *spec == entry.spec).unwrap_or(usize::MAX));
     }
+    let time = events.iter().find(|(entry, _)| matches!(entry.spec, EventSpec::Time | EventSpec::OnCpu));
+    let overhead_ns = time.map(|(entry, of_time)| start::in_units(of_time.cost_of_probes, units.scale(entry)));
     let values = events.into_iter().map(|(entry, of_event)| values(entry, of_event, interrupted + unrecorded, units));
-    let values: Vec<Values> = values.collect();
-    let time = values.iter().find(|values| matches!(&*values.event, "time" | "on_cpu"));
     snapshot::Mark {
-        overhead_ns: time.map(|time| (time.measured + totals.unwound).saturating_mul(time.overhead.total)),
+        overhead_ns,
         name: mark.name.into(),
         path,
         file: mark.file.into(),
@@ -425,7 +413,7 @@ fn mark_values(
             .map(Budget::as_percent),
         on: mark_settings::is_on(mark),
         skipped: totals.skipped,
-        values,
+        values: values.collect(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Event, Hardware, Modifier};
 
+use crate::compact::index_or_push;
 use crate::platform::per_process::PerProcess;
 use crate::settings::EventSpec;
 
@@ -28,6 +29,11 @@ impl EventId {
 
     pub(crate) fn numbered(number: u64) -> Self {
         Self(usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    /// The event's entry among [all](Events::all). `None` if it was requested later.
+    pub(crate) fn entry(self, all: &[Entry]) -> Option<&Entry> {
+        all.get(self.0)
     }
 }
 
@@ -108,12 +114,8 @@ impl Events {
 
     /// The event's index, assigned at the first request.
     pub(crate) fn id(&self, spec: &EventSpec) -> EventId {
-        let mut entries = self.lock();
-        let known = entries.iter().position(|entry| entry.spec == *spec);
-        let id = EventId(known.unwrap_or_else(|| {
-            entries.push(Entry { spec: spec.clone(), ..Entry::default() });
-            entries.len() - 1
-        }));
+        let new = || Entry { spec: spec.clone(), ..Entry::default() };
+        let id = EventId(index_or_push(&mut self.lock(), |entry| entry.spec == *spec, new));
         if *spec == EventSpec::Suspended {
             _ = self.suspended.set(id);
         }
@@ -131,8 +133,8 @@ impl Events {
     }
 
     /// All entries, in the order of their indices.
-    pub(crate) fn all(&self) -> Vec<(EventId, Entry)> {
+    pub(crate) fn all(&self) -> Vec<Entry> {
         let entries = self.lock().clone();
-        entries.into_iter().enumerate().map(|(id, entry)| (EventId(id), entry.with_lost())).collect()
+        entries.into_iter().map(Entry::with_lost).collect()
     }
 }

@@ -14,10 +14,9 @@ pub(crate) mod collect;
 pub(crate) mod sample;
 pub(crate) mod measure;
 
-use self::mark::mark_settings;
+pub(crate) use self::mark::mark_settings::budget;
+use self::mark::mark_settings::{self, IN_HANDLER};
 use crate::settings::{Budget, Filter, SettingsError};
-
-const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
 
 /// Puts a filter in force, unless a signal handler that interrupted perfmark's own work calls this.
 pub(crate) fn set_filter(filter: &Filter) -> Result<(), SettingsError> {
@@ -40,11 +39,6 @@ fn change(set: impl FnOnce() -> Result<(), SettingsError>) -> Result<(), Setting
         set()
     };
     recorder::own_work(started).unwrap_or_else(|| Err(SettingsError::of_all(IN_HANDLER)))
-}
-
-/// The budget in force.
-pub(crate) fn budget() -> Option<Budget> {
-    mark_settings::budget()
 }
 
 /// The filter in force.

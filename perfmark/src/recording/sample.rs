@@ -151,8 +151,9 @@ impl Sampling {
 static COLLECTOR: PerProcess<Mutex<Option<JoinHandle<()>>>> = PerProcess::new();
 
 fn begin(settings: &SampleSettings) -> Result<SamplingGuard, SamplingError> {
-    const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
-    recorder::own_work(|| begin_in_own_work(settings)).unwrap_or_else(|| Err(IN_HANDLER.into())).map_err(SamplingError)
+    recorder::own_work(|| begin_in_own_work(settings))
+        .unwrap_or_else(|| Err(mark_settings::IN_HANDLER.into()))
+        .map_err(SamplingError)
 }
 
 fn begin_in_own_work(settings: &SampleSettings) -> Result<SamplingGuard, String> {

@@ -181,19 +181,18 @@ pub(crate) fn start() {
         for wrong in wrong {
             say(&wrong);
         }
-        if !is_off() {
-            _ = ASLEEP_BEFORE.set(usage::asleep_ns());
+        if is_off() {
+            return;
         }
+        _ = ASLEEP_BEFORE.set(usage::asleep_ns());
         // No mark was called yet.
-        if !is_off()
-            && let Some(used) = usage::process_usage()
-        {
+        if let Some(used) = usage::process_usage() {
             _ = USED_BEFORE.set(used);
         }
-        if !is_off() && !settings().filter.is_empty() {
+        if !settings().filter.is_empty() {
             _ = mark_settings::set(&settings().filter);
         }
-        if !is_off() && settings().budget.is_some() {
+        if settings().budget.is_some() {
             _ = mark_settings::set_budget(settings().budget);
         }
     });

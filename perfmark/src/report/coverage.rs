@@ -6,6 +6,25 @@ use crate::text::{counted, exact, plural};
 
 /// The sentence; `None` if every value includes every call.
 pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
+    let parts: Vec<String> = without_skipped(mark, shown).into_iter().chain(skipped(mark)).collect();
+    if parts.is_empty() { None } else { Some(parts.join("; ")) }
+}
+
+fn skipped(mark: &Mark) -> Option<String> {
+    (mark.skipped > 0).then(|| format!("{} skipped ({})", counted(mark.skipped, "call"), why_skipped(mark)))
+}
+
+/// Why calls were skipped.
+pub(super) fn why_skipped(mark: &Mark) -> String {
+    match (mark.budget_percent, mark.every) {
+        (Some(_), _) => "budget".to_owned(),
+        (None, 1) => "earlier settings".to_owned(),
+        (None, every) => format!("every = {}", exact(every.into())),
+    }
+}
+
+/// The sentence without skipped calls, for lists of marks: most marks may have some, and the legend names them.
+pub(super) fn without_skipped(mark: &Mark, shown: &[&Values]) -> Option<String> {
     let mut parts = by_event(mark, shown);
     if shown.is_empty() && mark.calls > 0 {
         parts.push("nothing measured: none of its events is available".to_owned());
@@ -16,13 +35,6 @@ pub(super) fn sentence(mark: &Mark, shown: &[&Values]) -> Option<String> {
             exact(lacks),
             plural(lacks, "call")
         ));
-    }
-    if mark.skipped > 0 && mark.budget_percent.is_some() {
-        parts.push(format!("{} skipped (budget)", counted(mark.skipped, "call")));
-    } else if mark.skipped > 0 && mark.every == 1 {
-        parts.push(format!("{} skipped (earlier settings)", counted(mark.skipped, "call")));
-    } else if mark.skipped > 0 {
-        parts.push(format!("{} skipped (every = {})", counted(mark.skipped, "call"), exact(mark.every.into())));
     }
     if mark.polls > 0 {
         parts.push(counted(mark.polls, "poll"));

@@ -139,7 +139,7 @@ impl<'a> Words<'a> {
             || snapshot.events.iter().map(|event| (event.name.as_str(), shares.denominator(&event.name)));
         let coverage = snapshot.marks.iter().map(|mark| {
             let shown = shares.shown(mark);
-            if is_called(mark) { coverage::sentence(mark, &shown) } else { None }
+            if is_called(mark) { coverage::without_skipped(mark, &shown) } else { None }
         });
         Self {
             coverage: coverage.collect(),
@@ -210,7 +210,7 @@ fn legend_of(legend: &Legend<'_>) -> Vec<String> {
     if legend.groups.is_empty() {
         sentences.push(legend::no_rows(snapshot).to_owned());
     } else {
-        sentences.extend(legend.budget());
+        sentences.extend(legend.budget().into_iter().chain(legend.skipped()));
         sentences.extend(shares.leading().map(|_| legend.share(true) + legend.mode()));
         sentences.extend(legend.estimates(has(snapshot, shares, ESTIMATE)));
         sentences.extend(legend.probes(has(snapshot, shares, NEAR)));

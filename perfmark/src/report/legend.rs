@@ -170,6 +170,13 @@ impl Legend<'_> {
     pub(super) fn cost(&self) -> Option<String> {
         /// In percent of the CPU time.
         const LARGE: u128 = 5;
+        const MOST_OFF: usize = 16;
+        let of_skipped = |mark: &Mark| {
+            let time = mark.values.iter().find(|values| matches!(&*values.event, "time" | "on_cpu"));
+            let of_measured = time.map_or(0, |time| u128::from(time.measured) * u128::from(time.overhead.total));
+            let all = u128::from(mark.overhead_ns.unwrap_or(0));
+            if mark.skipped > 0 { all.saturating_sub(of_measured) } else { 0 }
+        };
         let snapshot = self.snapshot;
         let overhead = snapshot.overhead_ns?;
         let (all, what) = snapshot.cpu_ns.map_or((snapshot.wall_ns, "run time"), |cpu| (cpu, "CPU time"));
@@ -181,7 +188,7 @@ impl Legend<'_> {
         sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
         // The fewest that took half of it.
         let mut sum = 0_u64;
-        let half = marks.iter().copied().take(MOST_NAMES).take_while(|(mark, _)| {
+        let half = marks.iter().copied().take(MOST_OFF).take_while(|(mark, _)| {
             let is_more = sum < overhead / 2 && of(mark) > 0;
             sum = sum.saturating_add(of(mark));
             is_more
@@ -190,16 +197,22 @@ impl Legend<'_> {
         if half.is_empty() {
             return None;
         }
-        let names = half.iter().map(|(_, label)| self.code(label)).collect::<Vec<_>>().join(", ");
-        let others = marks.iter().filter(|(mark, _)| of(mark) > 0).count() - half.len();
-        let of_half = half.iter().map(|(mark, _)| of(mark)).fold(0, u64::saturating_add);
-        let who = match others {
+        let part = |marks: &[(&Mark, &str)]| {
+            real_percent(marks.iter().map(|(mark, _)| of(mark) as f64).sum::<f64>() / overhead as f64)
+        };
+        let first = &half[..half.len().min(MOST_NAMES)];
+        let names = first.iter().map(|(_, label)| self.code(label)).collect::<Vec<_>>().join(", ");
+        let who = match marks.iter().filter(|(mark, _)| of(mark) > 0).count() - first.len() {
             0 => format!("for calls of {names}"),
             others => {
-                let part = real_percent(of_half as f64 / overhead as f64);
                 let others = counted(others as u64, "other mark");
-                format!("{part} of it for calls of {names}, and the rest for {others}")
+                format!("{} of it for calls of {names}, and the rest for {others}", part(first))
             }
+        };
+        let which = if first.len() == half.len() {
+            "turns them off".to_owned()
+        } else {
+            format!("turns off {} marks that took {} of it", half.len(), part(&half))
         };
         let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= overhead);
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
@@ -209,6 +222,7 @@ impl Legend<'_> {
                  clock rate changed: {overhead} of the {all} {what}. Run the program again on an idle machine"
             ));
         }
+        let of_half = half.iter().map(|(mark, _)| u128::from(of(mark))).sum::<u128>();
         // A budget does not change the `every` of a mark or a filter.
         let every = half.iter().map(|(mark, _)| mark.every).max().unwrap_or(1);
         let has_budget = snapshot.marks.iter().any(|mark| mark.budget_percent.is_some());
@@ -217,6 +231,8 @@ impl Legend<'_> {
             "An emulator counts all calls".to_owned()
         } else if half.iter().any(|(mark, _)| mark.polls > 0) {
             "All calls of async functions are measured".to_owned()
+        } else if half.iter().map(|(mark, _)| of_skipped(mark)).sum::<u128>() > of_half / 2 {
+            "Most of this is for calls that were skipped".to_owned()
         } else if self.has_impossible_estimates() {
             "Fewer measured calls would be less exact".to_owned()
         } else if has_budget || every > 1 {
@@ -225,7 +241,7 @@ impl Legend<'_> {
             format!("PERFMARK_BUDGET=2% limits this, and so does {more}")
         };
         let off = self.turn_off(&half);
-        Some(format!("measuring took about {overhead} of the {all} {what}, {who}. {fewer}; {off} turns them off"))
+        Some(format!("measuring took about {overhead} of the {all} {what}, {who}. {fewer}; {off} {which}"))
     }
 
     /// A filter to copy that turns these marks off. Lines may break between its directives only.
@@ -267,6 +283,15 @@ impl Legend<'_> {
             some => format!("measured {some} of {} in part: {names}{more}", counted(all as u64, "mark")),
         };
         Some(format!("budget of {percent} % of the CPU time: {what}"))
+    }
+
+    /// The marks of which `every` or earlier settings skipped calls; those of a budget are in its sentence.
+    pub(super) fn skipped(&self) -> Option<String> {
+        let others = self.marks().filter(|(mark, _)| mark.skipped > 0 && mark.budget_percent.is_none());
+        let of = |(mark, label): (&Mark, &str)| {
+            format!("{label} ({} of {}, {})", exact(mark.skipped), exact(mark.calls), coverage::why_skipped(mark))
+        };
+        self.names("skipped calls", others.map(of))
     }
 
     /// What self and total are relative to. It names no sum of one event if the report shows shares of `any_event`.
@@ -772,6 +797,12 @@ mod tests {
         let mut unknown = snapshot(&[], &[mark("peek", 1)]);
         (unknown.cpu_ns, unknown.overhead_ns) = (Some(2), Some(1));
         assert_eq!(lines(&unknown, 200, |legend| legend.cost().into_iter()), "", "no mark is known to take it");
+        let many: Vec<_> = (0..20).map(|n| Mark { overhead_ns: Some(5), ..mark(&format!("f{n}"), 1) }).collect();
+        let mut of_many = snapshot(&[], &many);
+        (of_many.cpu_ns, of_many.overhead_ns) = (Some(200), Some(100));
+        let text = lines(&of_many, 1_000, |legend| legend.cost().into_iter());
+        assert!(text.contains(", 15 % of it for calls of `f0`, `f1`, `f2`, and the rest for 17 other marks"), "{text}");
+        assert!(text.ends_with("f8=off, f9=off' turns off 10 marks that took 50 % of it\n"), "{text}");
         let of_futures = sentence_of([460_000_000, 0, 0, 0], 7);
         let off = "All calls of async functions are measured; PERFMARK_FILTER='peek=off' turns them off\n";
         assert!(of_futures.ends_with(off), "{of_futures}");
@@ -791,6 +822,20 @@ mod tests {
         let larger = format!("`every = 1024` on these marks limits this; {off}");
         assert_eq!(advice(16, Read::User), larger, "no budget is theirs");
         assert_eq!(advice(16, Read::Emulated), format!("An emulator counts all calls; {off}"));
+        let skips = |of_measured| {
+            let mut values = sample::values("time", 1, 9);
+            values.overhead.total = of_measured;
+            let busy = Mark { overhead_ns: Some(50), skipped: 9, every: 16, values: vec![values], ..mark("busy", 10) };
+            let mut snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[busy]);
+            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));
+            lines(&snapshot, 200, |legend| legend.cost().into_iter())
+        };
+        assert!(
+            skips(20).contains("`busy`. Most of this is for calls that were skipped; `busy=off`, "),
+            "{}",
+            skips(20)
+        );
+        assert!(skips(30).contains(" on these marks limits this; "), "{}", skips(30));
     }
 
     #[test]
@@ -837,6 +882,16 @@ mod tests {
                 Snapshot { overhead_ns: Some(overhead), cpu_ns: Some(0), ..snapshot(&[], std::slice::from_ref(&mark)) };
             assert_eq!(lines(&snapshot, 200, |legend| legend.cost().into_iter()), "");
         }
+    }
+
+    #[test]
+    fn skipped_calls_are_in_one_sentence_with_the_reason() {
+        let skips = |name, every, budget_percent| Mark { every, budget_percent, skipped: 60, ..mark(name, 64) };
+        let marks = [skips("peek", 16, None), skips("parse", 1, None), skips("run", 1, Some(2.0))];
+        let marks = marks.map(|one| Mark { values: vec![sample::values("time", 4, 9)], ..one });
+        let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
+        let expected = "skipped calls: peek (60 of 64, every = 16), parse (60 of 64, earlier settings)\n";
+        assert_eq!(lines(&snapshot, 200, |legend| legend.skipped().into_iter()), expected);
     }
 
     #[test]

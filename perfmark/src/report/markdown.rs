@@ -58,11 +58,15 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     details(&mut out, snapshot, &groups, &names, &shares, view, &mut has);
     let mut sentences = String::new();
     for &index in groups.iter().flat_map(|group| &group.marks) {
-        let mark = &snapshot.marks[index];
-        if let Some(sentence) = coverage::sentence(mark, &shares.shown(mark)) {
+        let (mark, shown) = (&snapshot.marks[index], shares.shown(&snapshot.marks[index]));
+        let has_details = view.has_details(mark);
+        let sentence =
+            if has_details { coverage::sentence(mark, &shown) } else { coverage::without_skipped(mark, &shown) };
+        if let Some(sentence) = sentence {
             _ = writeln!(sentences, "- {}: {}", code(&names[index]), sentence_in_markdown(&sanitize(&sentence)));
         }
     }
+    sentences += &lines("- ", legend.skipped());
     let [has_estimates, has_noise] = has;
     let has_column = |head| columns.iter().any(|column| column.head == head);
     let values =

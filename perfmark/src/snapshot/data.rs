@@ -42,7 +42,7 @@ pub struct Snapshot {
     /// (`ru_nivcsw` of getrusage(2)); `None` if it is not known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub involuntary_switches: Option<u64>,
-    /// What measuring took at least, in nanoseconds: the sum of [`Mark::overhead_ns`]; `None` if no mark has it.
+    /// What all marks took at least, in nanoseconds: the sum of [`Mark::overhead_ns`]; `None` if no mark has it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overhead_ns: Option<u64>,
     /// The number of calls of [`reset`](crate::reset) before it.
@@ -239,9 +239,9 @@ pub struct Mark {
     pub budget_percent: Option<f64>,
     /// Of `calls`, those that `every`, the budget or a filter skipped: counted, and not measured.
     pub skipped: u64,
-    /// What measuring the calls took at least, in nanoseconds: the [probe overhead](Overhead::total) of each measured
-    /// call. Skipped calls and polls take some, too, which is not included. `None` if the mark recorded neither
-    /// `time` nor `on_cpu`.
+    /// What the mark's calls took at least besides their own time, in nanoseconds: the
+    /// [probe overhead](Overhead::total) of each measured call, and that of each skipped one. That of polls is not
+    /// included. `None` if the mark recorded neither `time` nor `on_cpu`.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overhead_ns: Option<u64>,
     /// The values of each event recorded, in the order in which the mark names them.

@@ -14,9 +14,10 @@ const SEGMENTS: usize = 16;
 
 impl Snapshot {
     /// The marks' names as reports show them, in the order of [`marks`](Self::marks): type and function for a method,
-    /// the function's name for others, and more of the path where other marks would have the same name. No two are the
-    /// same. A [`Filter`](crate::Filter) with such a name matches this mark only, unless another mark has the same
-    /// path; the source location is then a part of the name.
+    /// the function's name for others, and more of the path where other marks would have the same name. A method of all
+    /// types with a trait has the trait's name, too: `<_ as Load>::load`. No two names are the same. A
+    /// [`Filter`](crate::Filter) with such a name matches this mark only, unless another mark has the same path; the
+    /// source location is then a part of the name.
     ///
     /// ```standalone_crate
     /// #[perfmark::perfmark(time)]
@@ -88,10 +89,14 @@ impl Forms {
         if complete.len() > LONGEST {
             return Self { brief: String::new(), bare: String::new(), complete, fewest: usize::MAX };
         }
-        let bare = path::bare(&complete);
+        let (brief, mut bare) = (path::brief(&complete), path::bare(&complete));
+        // A method of all types that have a trait: `<_ as Load>::load`.
+        if path::end(&bare, 2).starts_with("_::") {
+            bare.clone_from(&brief);
+        }
         let owner = path::end(&complete, 2);
         let is_method = owner.starts_with('<') || path::end(&bare, 2).starts_with(char::is_uppercase);
-        Self { brief: path::brief(&complete), bare, complete, fewest: 1 + usize::from(is_method) }
+        Self { brief, bare, complete, fewest: 1 + usize::from(is_method) }
     }
 
     /// Names in the order of preference.

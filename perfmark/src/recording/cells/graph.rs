@@ -8,12 +8,13 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::histogram::add;
-use crate::compact::Map;
+use crate::compact::{Map, index_or_push};
 use crate::platform::arena::Arena;
 use crate::platform::per_process;
 use crate::platform::sync::{AtomicPtr, AtomicU64};
 use crate::recording::events::EventId;
 use crate::recording::mark::Mark;
+use crate::recording::random::SEED;
 use crate::snapshot::tree::Tree;
 
 /// The most nodes of a thread; with four events each they take 1.5 MiB.
@@ -189,7 +190,8 @@ impl Graph {
         if self.count.get() >= most {
             return None;
         }
-        let events = mark.events.min(MANY);
+        let event_ids = || (0..MANY).map_while(mark.event);
+        let events = event_ids().count();
         let memory = if events <= FEW {
             arena.take::<WORDS_OF_NODE>()?
         } else {
@@ -212,10 +214,8 @@ impl Graph {
             node.write(made);
             node.as_ref()
         };
-        for n in 0..events {
-            if let Some(sums) = node.sums(n) {
-                sums.event.store((mark.event)(n).number(), Relaxed);
-            }
+        for (sums, event) in (0..events).filter_map(|n| node.sums(n)).zip(event_ids()) {
+            sums.event.store(event.number(), Relaxed);
         }
         self.count.set(self.count.get() + 1);
         self.newest.store(ptr::from_ref(node).cast_mut(), Release);
@@ -248,10 +248,8 @@ impl Graph {
             let calls = node.calls.load(Relaxed);
             for sums in (0..node.events).filter_map(|n| node.sums(n)) {
                 let event = EventId::numbered(sums.event.load(Relaxed));
-                let at = totals.events.iter().position(|known| known.event == event).unwrap_or_else(|| {
-                    totals.events.push(EventSums { event, measured: 0, net: 0, inside: 0 });
-                    totals.events.len() - 1
-                });
+                let new = || EventSums { event, measured: 0, net: 0, inside: 0 };
+                let at = index_or_push(&mut totals.events, |known| known.event == event, new);
                 let known = &mut totals.events[at];
                 known.measured += calls.saturating_sub(sums.unmeasured.load(Relaxed));
                 known.net = known.net.wrapping_add(sums.net.load(Relaxed));
@@ -273,19 +271,17 @@ impl Drop for Graph {
 /// addresses.
 #[expect(clippy::cast_possible_truncation, reason = "below the number of slots")]
 fn hash(caller: *const Node, key: usize) -> usize {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let both = (caller.addr() as u64).wrapping_mul(ODD) ^ key as u64;
-    (both.wrapping_mul(ODD) >> (u64::BITS - SLOTS.ilog2())) as usize
+    let both = (caller.addr() as u64).wrapping_mul(SEED) ^ key as u64;
+    (both.wrapping_mul(SEED) >> (u64::BITS - SLOTS.ilog2())) as usize
 }
 
-/// A mark with the thread's key for it. The number of events that it records there, and the function that returns each,
-/// are used only for a new node.
+/// A mark with the thread's key for it. The function that returns each event that it records there is used only for a
+/// new node.
 #[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: usize,
     pub(crate) mark: &'static Mark,
-    pub(crate) events: usize,
-    pub(crate) event: &'a dyn Fn(usize) -> EventId,
+    pub(crate) event: &'a dyn Fn(usize) -> Option<EventId>,
 }
 
 /// The merged nodes of several threads.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr as StdAtomicPtr, AtomicUsize};
 use super::graph::Graph;
 use super::histogram::{Cells, Frozen, add, widened};
 use super::switched::Switched;
+use crate::compact::index_or_push;
 use crate::platform::arena::Arena;
 use crate::platform::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use crate::platform::thread_id::thread_id;
@@ -120,6 +121,8 @@ pub(crate) struct Overhead {
     pub(crate) total: u64,
     /// The variation of `in_call`: in nine cases of ten, at most this much remains of an empty call.
     pub(crate) noise: u64,
+    /// That of a call that is skipped, which its caller measures.
+    pub(crate) skipped: u64,
     /// Whether it could not be measured: nothing is then subtracted.
     pub(crate) is_unknown: bool,
 }
@@ -130,17 +133,27 @@ pub(crate) struct OverheadCells {
     in_call: AtomicU32,
     total: AtomicU32,
     noise: AtomicU32,
+    skipped: AtomicU32,
     is_unknown: AtomicBool,
 }
 
 impl OverheadCells {
     pub(crate) fn set(&self, overhead: Overhead) {
-        for (cell, value) in
-            [(&self.in_call, overhead.in_call), (&self.total, overhead.total), (&self.noise, overhead.noise)]
-        {
+        for (cell, value) in [
+            (&self.in_call, overhead.in_call),
+            (&self.total, overhead.total),
+            (&self.noise, overhead.noise),
+            (&self.skipped, overhead.skipped),
+        ] {
             cell.store(u32::try_from(value).unwrap_or(u32::MAX), Relaxed);
         }
         self.is_unknown.store(overhead.is_unknown, Relaxed);
+    }
+
+    /// The overhead of so many measured calls, and so many skipped ones.
+    fn of_calls(&self, measured: u64, skipped: u64) -> u64 {
+        let of = |calls: u64, each: &AtomicU32| calls.saturating_mul(each.load(Relaxed).into());
+        of(measured, &self.total).saturating_add(of(skipped, &self.skipped))
     }
 
     /// The larger of each.
@@ -150,6 +163,7 @@ impl OverheadCells {
             in_call: larger(&self.in_call, other.in_call),
             total: larger(&self.total, other.total),
             noise: larger(&self.noise, other.noise),
+            skipped: larger(&self.skipped, other.skipped),
             is_unknown: self.is_unknown.load(Relaxed) || other.is_unknown,
         }
     }
@@ -493,6 +507,8 @@ impl MarkCells {
             of_event.unmeasured_nested += cells.unmeasured_nested.load(Relaxed);
             of_event.estimated += self.estimated.load(Relaxed);
             of_event.overhead = cells.overhead.max(of_event.overhead);
+            let cost = cells.overhead.of_calls(measured + unwound, skipped);
+            of_event.cost_of_probes = of_event.cost_of_probes.saturating_add(cost);
             let (changes, known) = of_event.in_bursts;
             let new = if changes == now { more_of(known, cells.in_bursts()) } else { cells.in_bursts() };
             of_event.in_bursts = (now, new);
@@ -546,7 +562,7 @@ pub(crate) struct ThreadCells {
     /// The memory of the owning thread's histograms and nodes. It is dropped after the fields that point into it.
     pub(crate) arena: Arena,
     /// The memory of the thread's recorder, to which marks' cells refer. It is dropped last.
-    pub(crate) memory: Option<Box<dyn Any + Send + Sync>>,
+    _memory: Option<Box<dyn Any>>,
 }
 
 struct Node {
@@ -556,14 +572,23 @@ struct Node {
 }
 
 // SAFETY: the list's nodes are written before they are published and never afterwards, and their holders are `Sync`; of
-// the arena, only the owning thread takes pieces.
+// the arena, only the owning thread takes pieces; the recorder's memory is only dropped.
 unsafe impl Sync for ThreadCells {}
-// SAFETY: the last owner drops nodes and holders, which are `Send`; any thread may do so.
+// SAFETY: the last owner drops nodes and holders, which are `Send`, and memory that no thread uses then; any thread may
+// do so.
 unsafe impl Send for ThreadCells {}
 
 impl ThreadCells {
-    pub(crate) fn new(owner: Owner, graph: Option<Graph>, switched: Switched) -> Self {
-        Self { first: AtomicPtr::new(ptr::null_mut()), owner, graph, switched, arena: Arena::new(), memory: None }
+    /// Empty cells with this call graph, and what they keep alive, of a thread that has no [owner](Self::give_to) yet.
+    pub(crate) fn new(graph: Option<Graph>, memory: Option<Box<dyn Any>>) -> Self {
+        Self {
+            first: AtomicPtr::new(ptr::null_mut()),
+            owner: Owner::default(),
+            graph,
+            switched: Switched::new(0),
+            arena: Arena::new(),
+            _memory: memory,
+        }
     }
 
     /// Adds a mark's cells. Only the owning thread may call it; the pointer is valid as long as `self`.
@@ -645,6 +670,8 @@ pub(crate) struct EventTotals {
     pub(crate) unmeasured_nested: u64,
     pub(crate) estimated: u64,
     pub(crate) overhead: Overhead,
+    /// The probe overhead of all calls, also of skipped ones.
+    pub(crate) cost_of_probes: u64,
     /// What cells of a thread have [learned in bursts](EventCells::in_bursts), after so many changes of settings.
     in_bursts: (u32, [u64; 2]),
 }
@@ -665,10 +692,7 @@ impl Totals {
     }
 
     pub(crate) fn event(&mut self, id: EventId) -> &mut EventTotals {
-        let at = self.events.iter().position(|(event, _)| *event == id).unwrap_or_else(|| {
-            self.events.push((id, EventTotals::default()));
-            self.events.len() - 1
-        });
+        let at = index_or_push(&mut self.events, |(event, _)| *event == id, || (id, EventTotals::default()));
         &mut self.events[at].1
     }
 }
@@ -701,6 +725,21 @@ mod tests {
         assert_eq!(measured(), [10, 11]);
         count(&cells.events[0], 20);
         assert_eq!(measured(), [11, 11]);
+    }
+
+    #[test]
+    fn what_a_mark_took_includes_its_skipped_calls_at_what_each_took_in_its_cells() {
+        static MARK: Mark = Mark::hidden(0);
+        let (mut totals, arena) = (Totals::default(), Arena::new());
+        // In the second cells, skipped calls have frames, because they are sampled.
+        for (skipped, each) in [(1_000, 3), (10, 60)] {
+            let cells = MarkCells::new(&MARK, [EventCells::new(EventId::default())].into(), 1);
+            cells.events[0].overhead.set(Overhead { total: 40, skipped: each, ..Overhead::default() });
+            cells.events[0].values.grow(20, &arena).expect("memory").add();
+            cells.skipped.store(skipped, Relaxed);
+            cells.add_to(&mut totals);
+        }
+        assert_eq!(totals.event(EventId::default()).cost_of_probes, 2 * 40 + 1_000 * 3 + 10 * 60);
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Merged {
     pub(crate) threads: u64,
     /// The most that recorded at once.
     pub(crate) threads_at_once: u64,
+    /// The call graph of these threads, if it was asked for.
+    pub(crate) graph: Shared<graph::Merged>,
 }
 
 impl Merged {
@@ -36,6 +38,12 @@ impl Merged {
         self.threads += 1;
         for cells in cells.iter() {
             cells.add_to(self.marks.get_or_default(cells.mark.index()));
+        }
+    }
+
+    fn add_graph(&mut self, cells: &ThreadCells) {
+        if let Some(graph) = &cells.graph {
+            graph.add_to(Shared::make_mut(&mut self.graph));
         }
     }
 
@@ -49,12 +57,6 @@ impl Merged {
     /// The totals of one mark, if it was called.
     pub(crate) fn totals(&self, mark: &Mark) -> Option<&Totals> {
         self.marks.get(&mark.index())
-    }
-}
-
-fn add_graph(graph: &mut graph::Merged, cells: &ThreadCells) {
-    if let Some(of_thread) = &cells.graph {
-        of_thread.add_to(graph);
     }
 }
 
@@ -76,7 +78,6 @@ struct Threads {
     /// The most that were alive at once.
     most_alive: usize,
     retired: Shared<Merged>,
-    retired_graph: Shared<graph::Merged>,
 }
 
 static REGISTRY: PerProcess<Registry> = PerProcess::new();
@@ -186,10 +187,9 @@ impl Registry {
             mark.abandon(open.min(1), false);
             mark.abandon(open.saturating_sub(1), true);
         }
-        Shared::make_mut(&mut threads.retired).add(cells);
-        if cells.graph.is_some() {
-            add_graph(Shared::make_mut(&mut threads.retired_graph), cells);
-        }
+        let retired = Shared::make_mut(&mut threads.retired);
+        retired.add(cells);
+        retired.add_graph(cells);
         threads.alive.retain(|alive| !Arc::ptr_eq(alive, cells));
     }
 
@@ -230,16 +230,15 @@ impl Registry {
     }
 
     /// Everything until now, with the call graph.
-    pub(crate) fn merged(&self) -> (Merged, graph::Merged) {
+    pub(crate) fn merged(&self) -> Merged {
         let threads = self.lock().clone();
-        let (mut merged, mut graph) =
-            (Shared::unwrap_or_clone(threads.retired), Shared::unwrap_or_clone(threads.retired_graph));
+        let mut merged = Shared::unwrap_or_clone(threads.retired);
         merged.threads_at_once = threads.most_alive as u64;
         for cells in &threads.alive {
             merged.add(cells);
-            add_graph(&mut graph, cells);
+            merged.add_graph(cells);
         }
-        (merged, graph)
+        merged
     }
 
     /// Everything until now: first of all ended threads together, then of each running thread, with its number.

@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "pointers to leaked boxes")]
 
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Mutex, MutexGuard};
 
 use super::definition::{self, CallMode, Mark, Measured};
 use super::entry::SLOTS;
@@ -33,9 +33,7 @@ pub(crate) struct Variant {
 
 /// The filter in force; null leaves marks as they are written.
 static FILTER: AtomicPtr<Filter> = AtomicPtr::new(ptr::null_mut());
-/// All filters that were set in this process, by their texts. They are kept for threads that still read one, and for
-/// the next time that one is set.
-static FILTERS: PerProcess<Mutex<Map<String, &'static Filter>>> = PerProcess::new();
+static FILTERS: PerProcess<Mutex<Filters>> = PerProcess::new();
 /// The most slots for variants.
 const MOST: usize = SLOTS / 2;
 /// The variants, by their slots.
@@ -82,7 +80,7 @@ pub(crate) fn budget() -> Option<Budget> {
 ///
 /// Some marks could not be given a budget, and record as before.
 pub(crate) fn set_budget(budget: Option<Budget>) -> Result<(), SettingsError> {
-    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
+    let _one_at_a_time = lock()?;
     BUDGET.store(budget.map_or(0, |budget| budget.as_percent().to_bits()), SeqCst);
     apply_to_called()
 }
@@ -97,7 +95,7 @@ static SAMPLING: AtomicU8 = AtomicU8::new(0);
 /// Some marks have no slot for their new settings, and record as before.
 #[cfg(feature = "sampling")]
 pub(crate) fn set_sampling(number: u8) -> Result<(), SettingsError> {
-    let Ok(_one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
+    let _one_at_a_time = lock()?;
     SAMPLING.store(number, SeqCst);
     apply_to_called()
 }
@@ -118,25 +116,19 @@ fn may_leave_out() -> bool {
 ///
 /// Some marks could not be given its settings, and record as before.
 pub(crate) fn set(filter: &Filter) -> Result<(), SettingsError> {
-    // Without memory that a fork wipes, nothing is recorded.
-    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
+    let mut one_at_a_time = lock()?;
     if let Ok(mut sessions) = SESSIONS.try_lock() {
-        sessions.filters.clear();
+        sessions.clear();
     }
     put_in_force(Some(kept(filter, &mut one_at_a_time)))
 }
 
-/// The filters of the sessions that live.
-struct Sessions {
-    /// The filter in force without them.
-    base: Option<&'static Filter>,
-    /// With the sessions' numbers, in the order in which they were set. The last one is in force.
-    filters: Vec<(u64, &'static Filter)>,
-}
-
+/// The filters of the sessions that live, with the sessions' numbers, in the order in which they were set. The last one
+/// is in force. Before the first one, without a number, is the filter in force without sessions.
+///
 /// Locked only by a thread that holds the lock of [`FILTERS`], so that it waits for nobody. A forked child keeps its
 /// parent's sessions, unless another thread was changing them.
-static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { base: None, filters: Vec::new() });
+static SESSIONS: Mutex<Vec<(Option<u64>, Option<&'static Filter>)>> = Mutex::new(Vec::new());
 
 /// Sets or removes the filter of the session with that number. The filter set last of those left is in force, or the
 /// one before the first.
@@ -145,19 +137,28 @@ static SESSIONS: Mutex<Sessions> = Mutex::new(Sessions { base: None, filters: Ve
 ///
 /// As for [`set`].
 pub(crate) fn set_in_session(session: u64, filter: Option<&Filter>) -> Result<(), SettingsError> {
-    let Ok(mut one_at_a_time) = FILTERS.lock() else { return Err(SettingsError::of_all(NO_MEMORY)) };
+    let mut one_at_a_time = lock()?;
     let Ok(mut sessions) = SESSIONS.try_lock() else { return Err(SettingsError::of_all(NO_SESSIONS)) };
-    let Sessions { base, filters } = &mut *sessions;
-    if filters.is_empty() {
-        *base = self::filter();
+    if sessions.is_empty() {
+        sessions.push((None, self::filter()));
     }
-    filters.retain(|&(other, _)| other != session);
-    filters.extend(filter.map(|filter| (session, kept(filter, &mut one_at_a_time))));
-    put_in_force(filters.last().map(|&(_, filter)| filter).or(*base))
+    sessions.retain(|&(other, _)| other != Some(session));
+    sessions.extend(filter.map(|filter| (Some(session), Some(kept(filter, &mut one_at_a_time)))));
+    put_in_force(sessions.last().and_then(|&(_, filter)| filter))
+}
+
+/// All filters that were set in this process, by their texts. They are kept for threads that still read one, and for
+/// the next time that one is set.
+type Filters = Map<String, &'static Filter>;
+
+/// Lets no other thread change filter, budget or sampling.
+fn lock() -> Result<MutexGuard<'static, Filters>, SettingsError> {
+    // Without memory that a fork wipes, nothing is recorded.
+    FILTERS.lock().map_err(|_| SettingsError::of_all(NO_MEMORY))
 }
 
 /// The filter, which is kept from now on.
-fn kept(filter: &Filter, filters: &mut Map<String, &'static Filter>) -> &'static Filter {
+fn kept(filter: &Filter, filters: &mut Filters) -> &'static Filter {
     let text = filter.to_string();
     filters.get(&text).copied().unwrap_or_else(|| {
         let kept: &Filter = Box::leak(Box::new(filter.clone()));
@@ -190,6 +191,7 @@ fn apply_to_called() -> Result<(), SettingsError> {
     }
 }
 
+pub(crate) const IN_HANDLER: &str = "this was called in a signal handler that interrupted perfmark; call it elsewhere";
 pub(crate) const NO_MEMORY: &str =
     "perfmark cannot map memory with MADV_WIPEONFORK, which requires Linux 4.14 or later";
 const NO_SESSIONS: &str = "another thread was changing the filters of sessions when this process was forked";

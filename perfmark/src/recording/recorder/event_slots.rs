@@ -217,8 +217,7 @@ impl EventSlots {
         }
         let event = events.id(spec);
         if !self.refused.contains(&event) {
-            self.refused.push(event);
-            return refuse(event, events, "an emulator's time says nothing about the processor".into());
+            self.refuse(event, events, "an emulator's time says nothing about the processor".into());
         }
         None
     }
@@ -233,15 +232,12 @@ impl EventSlots {
             return None;
         }
         let has_room = *spec == EventSpec::Time || self.iter().filter(|slot| !slot.is_ticks()).count() < MAX_COUNTERS;
-        let source = if has_room {
+        let opened = if has_room {
             self.open(spec, event, events)
         } else {
-            refuse(event, events, format!("a thread has {MAX_COUNTERS} events besides `time` at most"))
+            Err(format!("a thread has {MAX_COUNTERS} events besides `time` at most"))
         };
-        let Some(source) = source else {
-            self.refused.push(event);
-            return None;
-        };
+        let source = opened.map_err(|why| self.refuse(event, events, why)).ok()?;
         let index = self.len();
         self.all.push(Box::new(EventSlot { event, source }));
         if self.all[index].is_grouped() {
@@ -250,30 +246,34 @@ impl EventSlots {
         Some(index)
     }
 
-    /// Opens the event, and notes the result for the report.
-    fn open(&mut self, spec: &EventSpec, id: EventId, events: &Events) -> Option<Source> {
+    /// Leaves the event out on this thread, and notes why for the report.
+    fn refuse(&mut self, event: EventId, events: &Events, why: String) {
+        self.refused.push(event);
+        events.with(event, |entry| {
+            entry.refused += 1;
+            entry.why_refused.get_or_insert(why);
+        });
+    }
+
+    /// Opens the event, and notes how it is read for the report. The error is why it cannot be read.
+    fn open(&mut self, spec: &EventSpec, id: EventId, events: &Events) -> Result<Source, String> {
         let opened = match spec {
-            EventSpec::Time => return Some(Source::Ticks),
-            EventSpec::Suspended => return Some(Source::Suspended),
+            EventSpec::Time => return Ok(Source::Ticks),
+            EventSpec::Suspended => return Ok(Source::Suspended),
             EventSpec::OnCpu => return self.open_switches(id, events).map(Source::OnCpu),
             EventSpec::OffCpu(kind) => {
-                return self.open_switches(id, events).map(|switches| Source::OffCpu { switches, kind: *kind });
+                return Ok(Source::OffCpu { switches: self.open_switches(id, events)?, kind: *kind });
             }
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),
         };
         // Before Armv8.5, only one counter has 64 bits. `cycles` would wait for it while another event uses it.
         let opened = opened.map(|attr| attr.wide(false));
-        if let Err(why) = counter_access::check() {
-            return refuse(id, events, why.to_owned());
-        }
+        counter_access::check()?;
         if settings().read == ReadMode::Emulated {
             return open_emulated(opened, id, events);
         }
-        let (mut counter, group) = match opened.and_then(|attr| self.open_counter(&attr)) {
-            Ok(opened) => opened,
-            Err(error) => return refuse(id, events, error.reason().to_owned()),
-        };
+        let (mut counter, group) = opened.and_then(|attr| self.open_counter(&attr)).map_err(|why| reason(&why))?;
         if is_known_of_a_loop(counter.event())
             && events.with(id, |entry| entry.truth).is_none()
             && let Ok(truth) = LoopCheck::of(&counter)
@@ -304,21 +304,16 @@ impl EventSlots {
         });
         counter.count_loss_in(lost);
         counter.notice_stops(start::clock_since_sleep().nanoseconds_per_tick());
-        Some(Source::Counter { counter, read_method })
+        Ok(Source::Counter { counter, read_method })
     }
 
-    /// Opens the thread's context switches, unless another event has opened them, and notes the result for the report.
-    fn open_switches(&mut self, id: EventId, events: &Events) -> Option<Rc<OffCpu>> {
-        if let Err(why) = counter_access::check() {
-            return refuse(id, events, why.to_owned());
-        }
-        match self.switches.get_or_insert_with(|| OffCpu::open().map(Rc::new)) {
-            Ok(switches) => {
-                events.with(id, |entry| entry.user += 1);
-                Some(Rc::clone(switches))
-            }
-            Err(error) => refuse(id, events, error.reason().to_owned()),
-        }
+    /// Opens the thread's context switches, unless another event has opened them, as [`open`](Self::open) does.
+    fn open_switches(&mut self, id: EventId, events: &Events) -> Result<Rc<OffCpu>, String> {
+        counter_access::check()?;
+        let opened = self.switches.get_or_insert_with(|| OffCpu::open().map(Rc::new));
+        let switches = opened.as_ref().map_err(reason)?;
+        events.with(id, |entry| entry.user += 1);
+        Ok(Rc::clone(switches))
     }
 
     /// Opens the event. The second value is `None` for an event that cannot be grouped, `Ok` for one in the thread's
@@ -356,18 +351,18 @@ fn is_emulated() -> bool {
         && EmulatedCounter::open(&Hardware::Instructions.into()).is_ok()
 }
 
-/// Opens the event as an emulator counts it, and notes the result for the report.
-fn open_emulated(opened: Result<Attr, Error>, id: EventId, events: &Events) -> Option<Source> {
-    match opened.and_then(|attr| EmulatedCounter::open(attr.event())) {
-        Ok(counter) => {
-            events.with(id, |entry| {
-                entry.user += 1;
-                entry.emulator.get_or_insert_with(|| counter.emulator());
-            });
-            Some(Source::Emulated(counter))
-        }
-        Err(error) => refuse(id, events, error.reason().to_owned()),
-    }
+/// Opens the event as an emulator counts it, as [`EventSlots::open`] does.
+fn open_emulated(opened: Result<Attr, Error>, id: EventId, events: &Events) -> Result<Source, String> {
+    let counter = opened.and_then(|attr| EmulatedCounter::open(attr.event())).map_err(|why| reason(&why))?;
+    events.with(id, |entry| {
+        entry.user += 1;
+        entry.emulator.get_or_insert_with(|| counter.emulator());
+    });
+    Ok(Source::Emulated(counter))
+}
+
+fn reason(error: &Error) -> String {
+    error.reason().to_owned()
 }
 
 fn check_readable(counter: Counter) -> Result<Counter, Error> {
@@ -378,14 +373,6 @@ impl Drop for EventSlots {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-fn refuse<T>(event: EventId, events: &Events, why: String) -> Option<T> {
-    events.with(event, |entry| {
-        entry.refused += 1;
-        entry.why_refused.get_or_insert(why);
-    });
-    None
 }
 
 /// The reason to read `counter` by read(2), if there is one.

@@ -264,13 +264,12 @@ impl State {
     fn read(&mut self, numbers: impl RangeBounds<u64>, is_complete: bool) -> Vec<Shared<Ring>> {
         let Some(registry) = threads::lock() else { return Vec::new() };
         let active = registry.active;
-        let entries = registry.entries.range(numbers).map(|(&number, entry)| (number, entry.clone()));
-        let entries: BTreeMap<u64, Entry> = entries.collect();
+        let entries: Vec<(u64, Entry)> =
+            registry.entries.range(numbers).map(|(&number, entry)| (number, entry.clone())).collect();
         drop(registry);
         // Before the heads are read: these rings get no more samples.
-        let is_over = |entry: &Entry| entry.has_ended && (entry.sampling != active || entry.has_left());
-        let over: BTreeSet<u64> =
-            entries.iter().filter(|(_, entry)| is_over(entry)).map(|(&number, _)| number).collect();
+        let is_over = |(_, entry): &(u64, Entry)| entry.has_ended && (entry.sampling != active || entry.has_left());
+        let over: Vec<bool> = entries.iter().map(is_over).collect();
         for (number, entry) in &entries {
             if let Some(events) = &entry.ring {
                 let rest = self.rests.entry(*number).or_insert_with(|| Rest::new(entry.thread, events));
@@ -278,12 +277,11 @@ impl State {
             }
         }
         let head = |entry: &Entry| entry.ring.as_ref().map_or(0, |events| events.ring.head());
-        let heads: Vec<u64> = self.code.update(|| entries.values().map(head).collect());
+        let heads: Vec<u64> = self.code.update(|| entries.iter().map(|(_, entry)| head(entry)).collect());
         let mut rings = Vec::new();
-        for ((number, entry), head) in entries.into_iter().zip(heads) {
+        for (((number, entry), head), is_over) in entries.into_iter().zip(heads).zip(over) {
             let sampling = usize::from(entry.sampling).checked_sub(1).and_then(|at| self.samplings.get_mut(at));
             let Some(sampling) = sampling else { continue };
-            let is_over = over.contains(&number);
             if let (Some(events), Some(rest)) = (&entry.ring, self.rests.get_mut(&number)) {
                 let read = (&entry, &**events, head);
                 let read = rest.read(number, read, &mut self.code, &mut sampling.totals, is_complete);
@@ -357,14 +355,13 @@ fn start_ring(active: u8, number: Option<u64>, thread: u32, events: Events) {
             }
             entry.ring = Some(Shared::clone(&events));
         }
-        // The thread has ended, or has a ring.
-        Some(_) => return,
-        None if number.is_some() => return,
-        None => {
+        None if number.is_none() => {
             let ring = Some(Shared::clone(&events));
             let has_older_calls = has_open_calls(thread);
             registry.add(Entry { sampling: active, thread, ring, has_older_calls, ..Entry::default() });
         }
+        // The thread has ended, or has a ring.
+        _ => return,
     }
     if registry.active == active {
         // If the thread has ended, there is nothing to sample.

@@ -22,6 +22,7 @@ use crate::recording::start;
 use crate::snapshot::TimedThread;
 
 /// What is known of a thread's ring.
+#[derive(Default)]
 pub(super) struct Rest {
     pub(super) events: Vec<OfEvent>,
     /// The lost samples of the ring that records report, of all events.
@@ -63,15 +64,7 @@ impl Rest {
         let events = events.first_periods.iter().map(of_event).collect();
         let mut named = TimedThread::default();
         (named.id, named.name) = (thread, task::name(thread));
-        Self {
-            events,
-            recorded_lost: 0,
-            thread: named,
-            is_named: false,
-            may_be_in_older: false,
-            older_have_ended: false,
-            errors: 0,
-        }
+        Self { events, thread: named, ..Self::default() }
     }
 
     /// Adds the lost samples that are not in the totals yet, except of events in their first periods, which have more

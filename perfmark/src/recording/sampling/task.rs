@@ -93,16 +93,9 @@ impl Tasks {
         // Threads that are not listed now are known, unless they have left.
         let known = known();
         refused.retain(|thread| all.contains(thread) || known.contains(thread));
-        let mut fresh = Vec::new();
-        for thread in all {
-            if !known.contains(&thread) && !self.left_out.contains(&thread) {
-                if own.contains(&thread) {
-                    self.left_out.insert(thread);
-                } else {
-                    fresh.push(thread);
-                }
-            }
-        }
+        let others = all.into_iter().filter(|thread| !known.contains(thread) && !self.left_out.contains(thread));
+        let (own, fresh): (Vec<u32>, Vec<u32>) = others.partition(|thread| own.contains(thread));
+        self.left_out.extend(own);
         fresh
     }
 }

@@ -60,11 +60,9 @@ pub(super) fn lock() -> Option<MutexGuard<'static, Registry>> {
 
 /// The threads with an entry in this sampling.
 pub(super) fn of_sampling(sampling: u8) -> BTreeSet<u32> {
-    let of = |registry: MutexGuard<'_, Registry>| {
-        let entries = registry.entries.values().filter(|entry| entry.sampling == sampling);
-        entries.map(|entry| entry.thread).collect()
-    };
-    lock().map(of).unwrap_or_default()
+    let Some(registry) = lock() else { return BTreeSet::new() };
+    let entries = registry.entries.values().filter(|entry| entry.sampling == sampling);
+    entries.map(|entry| entry.thread).collect()
 }
 
 impl Registry {

@@ -5,7 +5,7 @@ mod names;
 mod tables;
 
 use super::*;
-use crate::snapshot::{Event, Read, Unit, Values};
+use crate::snapshot::{Event, Mark, Read, Unit, Values};
 
 fn text(snapshot: &Snapshot, format: Format, view: View) -> String {
     Report { view, ..Report::new(snapshot).format(format) }.to_string()
@@ -18,6 +18,20 @@ fn every_listed_format_is_known_in_every_build() {
             Ok(format) => assert!(text(&sample::typical(), format, View::new(100)).ends_with('\n')),
             Err(why) => assert!(why.contains("enable its feature"), "{name}: {why}"),
         }
+    }
+}
+
+/// A budget skips calls of most marks.
+#[test]
+fn lists_of_marks_do_not_repeat_that_calls_were_skipped() {
+    let marks = ["peek", "discard"].map(|name| {
+        let values = vec![sample::values("time", 4, 9)];
+        Mark { budget_percent: Some(2.0), skipped: 60, values, ..sample::mark(name, 64) }
+    });
+    let snapshot = sample::snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &marks);
+    for format in Format::NAMES.iter().filter_map(|name| Format::from_name(name).ok()) {
+        let report = text(&snapshot, format, View::new(100));
+        assert!(!report.contains("skipped (budget)"), "{report}");
     }
 }
 

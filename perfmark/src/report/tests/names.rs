@@ -23,6 +23,8 @@ fn a_function_has_its_name_and_a_method_that_of_its_type_too() {
         ("next", "<app::Iter<'_> as core::iter::traits::iterator::Iterator>::next", "Iter::next"),
         ("hash", "<u8 as app::Hash>::hash", "u8::hash"),
         ("load", "app::io::<impl app::Load for app::Table>::load", "Table::load"),
+        ("load", "<_ as app::Load>::load", "<_ as Load>::load"),
+        ("load", "<&_ as app::Load>::load", "<&_ as Load>::load"),
         ("sort", "app::Tree<u8>::insert", "sort"),
         ("helper", "app::Tree<u8>::insert::helper", "helper"),
         ("sum<u32>", "app::sum<u32>", "sum"),

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::compact::index_or_push;
 use crate::snapshot::arithmetic::{ADD, Combine, SUBTRACT};
 use crate::snapshot::samples::{
     Counted, Frame, Location, Module, PathKey, SampleTime, SampledPath, Samples, TimedThread,
@@ -63,10 +64,7 @@ impl<'a> Sums<'a> {
     }
 
     fn module(&mut self, module: &Module) -> usize {
-        self.modules.iter().position(|known| known == module).unwrap_or_else(|| {
-            self.modules.push(module.clone());
-            self.modules.len() - 1
-        })
+        index_or_push(&mut self.modules, |known| known == module, || module.clone())
     }
 
     /// The same samples as `of`, with other paths.

@@ -92,12 +92,11 @@ const fn slot_of_0() -> isize {
 /// The index of a bucket's count among those of its row.
 #[inline]
 pub(super) fn slot(row: usize, column: usize) -> usize {
-    if row < LAST { column - COLUMNS } else { slot_of_small(column as u64) }
-}
-
-fn slot_of_small(value: u64) -> usize {
-    let line = line(value);
-    along(value, line).wrapping_add_signed(-begins_before(line))
+    if row < LAST {
+        return column - COLUMNS;
+    }
+    let line = line(column as u64);
+    along(column as u64, line).wrapping_add_signed(-begins_before(line))
 }
 
 /// A bucket's number, in the order of values.

@@ -54,7 +54,6 @@ impl<M: Fn() -> &'static Mark, F> Drop for Polled<M, F> {
 mod empty_calls {
     use std::future::poll_fn;
     use std::hint::black_box;
-    use std::mem;
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
@@ -75,10 +74,10 @@ mod empty_calls {
         unmarked_caller_of_skipped: || poll(async { calls_skipped().await }),
         marked_caller_of_skipped: || poll(async { Polled::new(|| &CALLER, calls_skipped()).await }),
         marked_caller_of_unmarked: || poll(async { Polled::new(|| &CALLER, around()).await }),
-        unmarked_suspended: [|| poll(async { twice().await }), || poll(async { thrice().await })],
+        unmarked_suspended: [|| poll(async { suspended(1).await }), || poll(async { suspended(2).await })],
         marked_suspended: [
-            || poll(async { Polled::new(|| &EMPTY, twice()).await }),
-            || poll(async { Polled::new(|| &EMPTY, thrice()).await }),
+            || poll(async { Polled::new(|| &EMPTY, suspended(1)).await }),
+            || poll(async { Polled::new(|| &EMPTY, suspended(2)).await }),
         ],
         completed: || ended(begin(&EMPTY)),
         returned_early: || drop(begin(&EMPTY)),
@@ -110,18 +109,12 @@ mod empty_calls {
         unmarked().await;
     }
 
-    /// Ready at its second poll.
-    async fn twice() {
-        let mut is_ready = false;
-        poll_fn(|_| if mem::replace(&mut is_ready, true) { Poll::Ready(()) } else { Poll::Pending }).await;
-    }
-
-    /// Ready at its third poll.
-    async fn thrice() {
+    /// Suspended so many times.
+    async fn suspended(times: u32) {
         let mut polls = 0;
         poll_fn(|_| {
             polls += 1;
-            if polls > 2 { Poll::Ready(()) } else { Poll::Pending }
+            if polls > times { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -13,8 +13,8 @@ pub(crate) fn in_flight() -> Option<(u64, Vec<OpenCall>)> {
     with_thread(|thread| {
         let recorder = thread.recorder().filter(|recorder| recorder.is_set_up() && !thread.interrupts_hook.get())?;
         // Calls that ended on another thread are no longer open.
-        slow::remove_ended_elsewhere(recorder);
-        Some((recorder.cells()?.owner.number, of_open_calls(recorder)))
+        slow::remove_ended_elsewhere(&recorder);
+        Some((recorder.cells()?.owner.number, of_open_calls(&recorder)))
     })
 }
 

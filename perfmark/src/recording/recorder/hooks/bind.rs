@@ -28,7 +28,7 @@ pub(crate) fn bind_set(set: &EventSet, slots: usize, recorder: &Recorder) {
 
 /// Whether all events of a set are read in user space and together.
 fn is_fast(set: &EventSet, slots: usize, tracks_overhead: bool) -> bool {
-    let counters = set.events().filter_map(|event| event.slot().counter()).count();
+    let counters = set.with_counters().count();
     let ticks = set.events().filter(|event| event.slot().reads_ticks()).count();
     set.events().all(|event| event.slot().is_on_fast_path())
         && set.len() <= FAST_EVENTS

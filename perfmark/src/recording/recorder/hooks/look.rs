@@ -67,7 +67,7 @@ fn node(sampled: &SampledThread, innermost: FrameRef, recorder: &Recorder) -> *c
     };
     let known = |frame: FrameRef| {
         let mark = frame.plan().cells.mark;
-        Known { key: ptr::from_ref(mark).addr(), mark, events: 0, event: &|_| unreachable!("no events") }
+        Known { key: ptr::from_ref(mark).addr(), mark, event: &|_| None }
     };
     let path = if recorder.graph().is_some() {
         match innermost.node.get() {

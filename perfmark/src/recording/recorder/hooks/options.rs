@@ -127,7 +127,7 @@ fn choose_next_burst(plan: &Plan, recorder: HeldRecorder) -> Token {
     if let Some((thinning, _)) = recorder.thinning()
         && thinning.is_time(bursts)
     {
-        thinning.adapt(bursts, |slot| recorder.forget_plan(slot));
+        thinning.adapt(&recorder);
         thinning.apply_to(bursts, false);
     }
     bursts.choose_next(recorder.stack.innermost().is_some(), &recorder.random);
@@ -217,7 +217,7 @@ fn change_burst(recorder: &HeldRecorder) {
 /// Adapts, and lets bursts be as frequent as they should from now on.
 fn adapt_and_restart(recorder: &HeldRecorder) {
     if let Some((thinning, _)) = recorder.thinning() {
-        thinning.adapt(&recorder.bursts, |slot| recorder.forget_plan(slot));
+        thinning.adapt(recorder);
         restart_bursts(recorder);
     }
 }

@@ -21,12 +21,7 @@ use crate::recording::recorder::values::self_estimate::Parts;
 use crate::settings::recording::is_off;
 
 /// The hooks of marks that always take the slow path.
-pub(crate) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close: never_close };
-
-/// Closes no poll: each one takes the slow path.
-fn never_close(_: &Plan, _: FrameRef, _: &Recorder) -> bool {
-    false
-}
+pub(crate) const HOOKS: Hooks = Hooks { begin, end_leaf: end, end, close: |_, _, _| false };
 
 /// Begins a call.
 #[inline(never)]
@@ -74,9 +69,8 @@ pub(crate) fn find_node(plan: &Plan, frame: FrameRef, recorder: &Recorder) {
     let caller = frame.below().node.get();
     let [last_caller, last] = &plan.last_nodes;
     if !ptr::eq(last_caller.get(), caller) {
-        let events = &plan.cells.events;
-        let event = |n: usize| events[n].event;
-        let mark = Known { key: plan.key(), mark: plan.cells.mark, events: events.len(), event: &event };
+        let event = |n: usize| plan.cells.events.get(n).map(|cells| cells.event);
+        let mark = Known { key: plan.key(), mark: plan.cells.mark, event: &event };
         last.set(graph.callee(caller, mark, arena));
         last_caller.set(caller);
     }
@@ -142,13 +136,11 @@ fn refresh_counters(set: &EventSet, stack: &Stack, innermost: FrameRef) -> bool 
 /// Returns whether the fast path can read all these counters from now on.
 fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
     let mut is_fast = true;
-    for event in set.events().filter(|event| !event.is_grouped()) {
-        if let Some(counter) = event.slot().counter() {
-            let mut region = frame.region(event.n);
-            counter.begin(&mut region);
-            is_fast &= counter.begin_unchanged(&mut region);
-            frame.set_region(event.n, region);
-        }
+    for (event, counter) in set.with_counters().filter(|(event, _)| !event.is_grouped()) {
+        let mut region = frame.region(event.n);
+        counter.begin(&mut region);
+        is_fast &= counter.begin_unchanged(&mut region);
+        frame.set_region(event.n, region);
     }
     is_fast
 }
@@ -157,10 +149,8 @@ fn begin_via_pages(set: &EventSet, frame: FrameRef) -> bool {
 #[inline(never)]
 fn begin_group(set: &EventSet, frame: FrameRef) {
     let Some(group) = set.read_group_to_begin() else { return };
-    for event in set.events().filter(|event| event.is_grouped()) {
-        if let Some(counter) = event.slot().counter() {
-            frame.set_region(event.n, group.begin(counter));
-        }
+    for (event, counter) in set.with_counters().filter(|(event, _)| event.is_grouped()) {
+        frame.set_region(event.n, group.begin(counter));
     }
 }
 
@@ -253,10 +243,8 @@ pub(crate) fn store_counts(set: &EventSet, frame: FrameRef, stack: &Stack) {
 #[inline(never)]
 fn end_group(set: &EventSet, frame: FrameRef) {
     let Some(group) = set.read_group() else { return };
-    for event in set.events().filter(|event| event.is_grouped()) {
-        if let Some(counter) = event.slot().counter() {
-            frame.set_counted(event.n, group.end(counter, &frame.region(event.n)));
-        }
+    for (event, counter) in set.with_counters().filter(|(event, _)| event.is_grouped()) {
+        frame.set_counted(event.n, group.end(counter, &frame.region(event.n)));
     }
 }
 

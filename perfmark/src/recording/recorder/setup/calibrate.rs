@@ -8,7 +8,7 @@
 use std::array;
 use std::cell::RefCell;
 use std::hint::black_box;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -25,10 +25,8 @@ use crate::recording::random;
 use crate::recording::recorder::event_slots::{EVENT_SLOTS, EventSlots};
 use crate::recording::recorder::hooks::bind::bind_plan;
 use crate::recording::recorder::thread::{
-    CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Recorder,
-    Thinning, ThreadState, detach,
-    memory::{self, set_plan},
-    with_calibration_recorder,
+    CalibrationCalls, EventSet, HeldRecorder, MeasuredOverhead, Numbers, OverheadKey, Plan, ProbeOverhead, Thinning,
+    ThreadState, detach, memory::RecorderPtr, with_calibration_recorder,
 };
 use crate::recording::recorder::values::open_calls::visit_open;
 use crate::settings::counter_access;
@@ -66,11 +64,11 @@ static AROUND: Mark = Mark::hidden(7);
 /// the program's data is not changed. `None` if the counters were in use by other events.
 pub(crate) fn measure(
     thread: &ThreadState,
-    program: &Recorder,
     resources: &Resources,
     set: &EventSet,
     key: &OverheadKey,
 ) -> Option<MeasuredOverhead> {
+    let program = resources.recorder;
     detach(program.stack.iter());
     // Calibration has its own call graph.
     let graph = resources.cells.graph.as_ref().map(|_| Graph::new()).transpose().ok()?;
@@ -82,14 +80,10 @@ pub(crate) fn measure(
         plan(set, &AROUND, false),
     ];
     let [empty, caller, _, around] = &plans;
-    let scratch_ptr = memory::allocate().ok()?;
-    // SAFETY: RECORDER: `memory::allocate` mapped the recorder, and all zeroes are one that is not set up.
-    let scratch = unsafe { scratch_ptr.as_ref() };
-    // SAFETY: `memory::allocate` returned it. CELLS: cells and graph live until it is freed below.
-    unsafe {
-        memory::set_up_stack(scratch_ptr, 0);
-        scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref());
-    }
+    let scratch = RecorderPtr::allocate().ok()?;
+    scratch.set_up_stack(0);
+    // SAFETY: CELLS: cells and graph live until it is freed below.
+    unsafe { scratch.set_up(Arc::as_ptr(&resources.cells), graph.as_ref()) };
     scratch.tracks_overhead.set(program.tracks_overhead.get());
     scratch.generation.set(program.generation.get());
     scratch.bursts.calibrate(false);
@@ -106,16 +100,15 @@ pub(crate) fn measure(
         }
         plan.set_event_cells();
         bind_plan(plan);
-        // SAFETY: RECORDER and CELLS: calibration uses this recorder and these plans until the end of this function.
-        unsafe { set_plan(scratch_ptr, plan) };
+        // SAFETY: CELLS: calibration uses this recorder and these plans until the end of this function.
+        unsafe { scratch.set_plan(plan) };
     }
     let slots = &*resources.slots;
     let loops = if key.set.iter().any(|&slot| slots[slot].is_read_by_kernel()) { KERNEL_LOOPS } else { LOOPS };
-    let measured =
-        Calibration { key, slots, loops, thread, scratch_ptr, scratch, empty, caller, around }.measure(calls);
+    let measured = Calibration { key, slots, loops, thread, scratch, empty, caller, around }.measure(calls);
     drop(plans);
-    // SAFETY: `memory::allocate` returned it, and calibration, its only user, is over.
-    unsafe { memory::free(scratch_ptr) };
+    // SAFETY: calibration, its only user, is over.
+    unsafe { scratch.free() };
     if let (Some(measured), Ok(mut cache)) = (measured, CACHE.lock()) {
         cache.push((key.clone(), measured));
     }
@@ -136,8 +129,7 @@ struct Calibration<'a> {
     slots: &'a EventSlots,
     loops: usize,
     thread: &'a ThreadState,
-    scratch_ptr: NonNull<Recorder>,
-    scratch: &'a Recorder,
+    scratch: RecorderPtr,
     empty: &'a Plan,
     caller: &'a Plan,
     around: &'a Plan,
@@ -170,7 +162,7 @@ impl Calibration<'_> {
         let (total, caller) = (per_call(marked, unmarked), per_call(caller, unmarked_caller));
         let caller_extra = less(&caller, &total);
         let [skipped, skipped_extra, unrecorded_extra] =
-            if self.key.has_thinned() { self.of_thinned(calls, &total)? } else { Default::default() };
+            if self.key.has_thinned { self.of_thinned(calls, &total)? } else { Default::default() };
         // The last poll of a suspended call executes more than the end of a call of one poll.
         let [bare, once, bare_twice, twice] = of_suspended;
         let (once, twice) = (per_call(once, bare), per_call(twice, bare_twice));
@@ -187,7 +179,7 @@ impl Calibration<'_> {
         let inner = each(&less(&callers_of_unmarked, &in_leaf), &self.of_set(&total), &|body, probe| body + probe);
         let own_around = |is_between| self.least_own_around(calls.skipped, is_between);
         let between_bursts =
-            if self.key.has_thinned() { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
+            if self.key.has_thinned { per_call(&own_around(true), &own_around(false)) } else { Numbers::default() };
         let probe = ProbeOverhead {
             in_leaf,
             in_caller: less(&callers, &inner),
@@ -249,7 +241,7 @@ impl Calibration<'_> {
         };
         let calls: &dyn Fn() = if self.caller.is_thinned() { &inside } else { calls };
         // SAFETY: RECORDER and CELLS: `measure` sets up this recorder, and frees it after the last call.
-        unsafe { with_calibration_recorder(self.thread, self.scratch_ptr, calls) };
+        unsafe { with_calibration_recorder(self.thread, self.scratch, calls) };
     }
 
     /// The same while thinned marks skip their calls.

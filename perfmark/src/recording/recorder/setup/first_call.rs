@@ -11,12 +11,13 @@ use perfmark_rdpmc::EmulatedCounter;
 use super::cold_stack::on_cold_stack;
 use super::resources::Resources;
 use super::{at_first_call, calibrate, reuse, thread_end};
+use crate::compact::index_or_push;
 use crate::platform::errno::KeepErrno;
 use crate::platform::signals::BlockedSignals;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{
     MarkCells, Owner, Switched,
-    registry::{Setup, forget_parents_calls, registry},
+    registry::{Registry, Setup, forget_parents_calls, registry},
 };
 use crate::recording::events::events;
 use crate::recording::mark::mark_settings::{self, Variant};
@@ -24,9 +25,7 @@ use crate::recording::mark::{CallMode, Mark, Measured};
 use crate::recording::recorder::hooks::{bind, slow};
 use crate::recording::recorder::thread::{
     Activity, ActivityGuard, CalibrationCalls, EventSet, HeldRecorder, InnerCalls, OverheadKey, Plan, ProbeOverhead,
-    Recorder, ThreadState,
-    memory::{self, find_plan, forget_plan, set_plan},
-    with_recorder, with_thread,
+    ThreadState, with_recorder, with_thread,
 };
 use crate::recording::recorder::values::exclude_work::Readings;
 use crate::recording::recorder::values::self_estimate::restart_bursts;
@@ -42,7 +41,7 @@ pub(crate) fn first_call<'a>(
     mark: &'static Mark,
     calibration_calls: &'static CalibrationCalls,
     counts: bool,
-) -> Option<(&'a Plan, HeldRecorder)> {
+) -> Option<(HeldRecorder, &'a Plan)> {
     // SAFETY: RESOURCES: the reference ends with the statement.
     let of_slots = unsafe { resources(thread) }.and_then(|resources| Some(resources.slots.emulated()?.counts()));
     let _errno = KeepErrno::new();
@@ -66,7 +65,7 @@ pub(crate) fn first_call<'a>(
         counter.set_back(&before);
     }
     // SAFETY: CELLS: `prepare_call` returned a plan of this thread.
-    Some((unsafe { &*plan? }, thread.acquire()?))
+    plan.and_then(|plan| Some((thread.acquire()?, unsafe { &*plan })))
 }
 
 /// Sets up what the mark's calls need. `None` if the mark is off, or if nothing can be recorded; the call is counted in
@@ -80,9 +79,8 @@ fn prepare_call(
     // Before calls of calibration look.
     note_samples_of(thread);
     // SAFETY: RESOURCES: the reference ends with the statement.
-    let before_setup = unsafe { resources(thread) }
-        .zip(thread.recorder())
-        .map(|(resources, recorder)| Readings::new(&resources.slots, recorder));
+    let before_setup =
+        unsafe { resources(thread) }.map(|resources| Readings::new(&resources.slots, &resources.recorder));
     start::start();
     let Some(_setup) = Setup::begin() else {
         mark.switch_off();
@@ -94,8 +92,8 @@ fn prepare_call(
     _ = mark_settings::apply(mark);
     if mark.is_off() {
         // SAFETY: RESOURCES: the reference ends with the statement.
-        if let Some((resources, recorder)) = unsafe { resources(thread) }.zip(thread.recorder()) {
-            exclude_setup(before_setup.as_ref(), resources, recorder);
+        if let Some(resources) = unsafe { resources(thread) } {
+            exclude_setup(before_setup.as_ref(), resources);
         }
         return None;
     }
@@ -116,11 +114,10 @@ fn prepare_plan(
     variant: Option<&'static Variant>,
     before_setup: Option<&Readings>,
 ) -> io::Result<*const Plan> {
-    let (events, registry, recorder_ptr) = (events()?, registry()?, set_up_recorder(thread, mark)?);
-    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
-    let recorder = unsafe { recorder_ptr.as_ref() };
+    let (events, registry) = (events()?, registry()?);
     // SAFETY: RESOURCES: nothing below gets another reference.
-    let Some(resources) = (unsafe { resources(thread) }) else { return Err(io::ErrorKind::Other.into()) };
+    let resources = unsafe { resources(thread) }.map_or_else(|| set_up_recorder(thread, mark, registry), Ok)?;
+    let recorder = resources.recorder;
     // The thread may know a mark that its call did not find: a mark without a slot is not in the table, and a mark may
     // have returned to a former slot just now.
     let slot = variant.map_or_else(|| mark.own_slot(), |variant| variant.slot);
@@ -128,11 +125,11 @@ fn prepare_plan(
         // The plans of a thinned mark are compared with its settings below.
         resources.plans_at(0).find(|plan| ptr::eq(plan.cells.mark, mark) && plan.member().is_none())
     } else {
-        // SAFETY: RECORDER: it is this thread's recorder. Slots of marks and variants are below `SLOTS`.
-        unsafe { find_plan(recorder_ptr, slot.into()) }
+        // SAFETY: CELLS: a plan of this thread. Slots of marks and variants are below `SLOTS`.
+        unsafe { recorder.find_plan(slot.into()) }
     };
     if let Some(plan) = existing {
-        exclude_setup(before_setup, resources, recorder);
+        exclude_setup(before_setup, resources);
         return Ok(plan);
     }
     let mark_settings = mark_settings::resolve(mark, variant);
@@ -140,42 +137,37 @@ fn prepare_plan(
     let is_budgeted = mode.measured == Measured::WithinBudget;
     let may_be_thinned = mark_settings.may_be_thinned();
     let every = if is_budgeted { 0 } else { mark_settings.every };
-    // SAFETY: RECORDER, and slots are below `SLOTS`.
-    let forget = |slot| unsafe { forget_plan(recorder_ptr, slot) };
+    let forget = |slot| recorder.forget_plan(slot);
     let member_ptr = if may_be_thinned {
-        // SAFETY: CELLS: the recorder's memory lives as long as the thread's cells. Slots are below `SLOTS`.
-        unsafe { resources.thinning.member(mark, slot, every, memory::count(recorder_ptr, slot), forget) }
+        // SAFETY: the recorder's memory stays mapped.
+        unsafe { resources.thinning.member(mark, slot, every, recorder.count(slot), forget) }
     } else {
         ptr::null()
     };
     // SAFETY: CELLS: null, or `thinning` lives as long as the thread's cells.
     let member = unsafe { member_ptr.as_ref() };
     let thinned = member.and_then(|member| resources.thinning.every(member));
-    let weight = thinned.unwrap_or(1);
     // The mark may have had these settings before.
-    let has_settings = |plan: &&Plan| {
-        let is_of_member = plan.member().is_some() && ptr::eq(plan.cells.mark, mark);
-        is_of_member && (plan.is_thinned(), plan.cells.weight) == (thinned.is_some(), weight)
-    };
+    let has_settings =
+        |plan: &&Plan| plan.member().is_some() && ptr::eq(plan.cells.mark, mark) && plan.every() == thinned;
     if let Some(plan) = member.and_then(|_| resources.plans_at(slot).find(has_settings)) {
-        use_plan(plan, resources, recorder_ptr, before_setup);
+        use_plan(plan, resources, before_setup);
         return Ok(plan);
     }
     let measured = if thinned.is_some() { Measured::InBursts } else { Measured::All };
     let mode = CallMode { measured, ..mode };
     let slots = resources.slots.slot_indices_for(&wanted, events);
-    let existing = resources.sets.iter().position(|set| set.matches(&slots, mode));
-    let index = existing.unwrap_or_else(|| {
+    let new_set = || {
         // SAFETY: slots and sets are parts of `resources` and live equally long. Slots are boxed and do not move.
         let set = unsafe { EventSet::new(&slots, &resources.slots, mode, calibration_calls, slow::HOOKS) };
         let innermost = recorder.stack.innermost().map_or(0, |frame| frame.number());
         resources.samplings.add_set(&set, innermost, &resources.cells);
-        resources.sets.push(Box::new(set));
-        resources.sets.len() - 1
-    });
+        Box::new(set)
+    };
+    let index = index_or_push(&mut resources.sets, |set| set.matches(&slots, mode), new_set);
     let tracks_overhead = resources.sets.len() > 1 || mode.is_polled || may_be_thinned || settings().has_call_graph;
     if tracks_overhead && !recorder.tracks_overhead.get() {
-        start_tracking_overhead(resources, recorder);
+        start_tracking_overhead(resources);
     }
     if may_be_thinned && !recorder.has_thinned.replace(true) {
         for plan in resources.plans() {
@@ -192,10 +184,10 @@ fn prepare_plan(
     // Every set is checked again: its overhead depends on the thread's events, on how they are read, and on whether the
     // thread tracks overhead and has thinned marks.
     for set in &resources.sets {
-        bind_and_calibrate(thread, recorder, resources, set);
+        bind_and_calibrate(thread, resources, set);
     }
     let set = &resources.sets[index];
-    let mut cells = MarkCells::new(mark, set.new_cells(), weight);
+    let mut cells = MarkCells::new(mark, set.new_cells(), thinned.unwrap_or(1));
     (cells.is_thinned, cells.missing) = (thinned.is_some(), resources.slots.refused_among(&wanted, events));
     // SAFETY: CELLS: sets and members live as long as the plans that the thread's calls use.
     let plan = unsafe { Plan::new(cells, set, slot, member_ptr) };
@@ -213,22 +205,20 @@ fn prepare_plan(
     plan_ref.publish_overhead();
     resources.samplings.add_plan(plan_ref);
     bind::bind_plan(plan_ref);
-    use_plan(plan_ref, resources, recorder_ptr, before_setup);
+    use_plan(plan_ref, resources, before_setup);
     Ok(plan)
 }
 
 /// Lets the mark's calls use this plan of the thread, and bursts be as frequent as its thinned marks need.
-fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>, before_setup: Option<&Readings>) {
+fn use_plan(plan: &Plan, resources: &Resources, before_setup: Option<&Readings>) {
+    let recorder = &resources.recorder;
     if let Some(member) = plan.member() {
         // SAFETY: CELLS: the plan lives as long as the thread's cells.
         unsafe { member.add_plan(plan) };
     }
-    // SAFETY: RECORDER and CELLS: a plan of this thread, and its recorder.
-    let recorder = unsafe {
-        set_plan(recorder_ptr, plan);
-        recorder_ptr.as_ref()
-    };
-    exclude_setup(before_setup, resources, recorder);
+    // SAFETY: CELLS: as above.
+    unsafe { recorder.set_plan(plan) };
+    exclude_setup(before_setup, resources);
     // After each first call, because that may have changed the slots.
     // SAFETY: CELLS: both are boxed, and live as long as the thread's cells.
     unsafe { recorder.set_thinning(&resources.thinning, &resources.slots) };
@@ -236,9 +226,9 @@ fn use_plan(plan: &Plan, resources: &Resources, recorder_ptr: NonNull<Recorder>,
 }
 
 /// Leaves the setup of a call out of the calls around it. Before the thread's first call, there are none.
-fn exclude_setup(before: Option<&Readings>, resources: &Resources, recorder: &Recorder) {
+fn exclude_setup(before: Option<&Readings>, resources: &Resources) {
     if let Some(before) = before {
-        before.exclude_work_since(&resources.slots, recorder);
+        before.exclude_work_since(&resources.slots, &resources.recorder);
         // The setup may have waited, and used the CPU for long.
         resources.thinning.preemption.begin();
     }
@@ -264,50 +254,34 @@ unsafe fn resources(thread: &ThreadState) -> Option<&mut Resources> {
     unsafe { RESOURCES.get().as_mut() }
 }
 
-/// Creates the thread's recorder, if there is none. `mark` is the first mark that the thread calls.
-fn set_up_recorder(thread: &ThreadState, mark: &Mark) -> io::Result<NonNull<Recorder>> {
-    let registry = registry()?;
-    let existing = thread.recorder_ptr();
-    // SAFETY: RECORDER: it is this thread's recorder, which is mapped until the thread ends.
-    if let Some(recorder_ptr) = existing.filter(|recorder_ptr| unsafe { recorder_ptr.as_ref() }.is_set_up()) {
-        return Ok(recorder_ptr);
-    }
+/// Creates the thread's recorder. `mark` is the first mark that the thread calls.
+fn set_up_recorder<'a>(thread: &ThreadState, mark: &Mark, registry: &Registry) -> io::Result<&'a mut Resources> {
+    let existing = thread.recorder();
     let first = registry.next_numbers();
     let (owner, switched) = (Owner::new(), Switched::new(first));
     let reused = if existing.is_none() { reuse::take(mark) } else { None };
-    let (recorder_ptr, mut resources) = if let Some(reused) = reused {
-        reused
-    } else {
-        let resources = Box::new(Resources::new()?);
-        (existing.map_or_else(memory::allocate, Ok)?, resources)
-    };
+    let mut resources = reused.map_or_else(|| Resources::new(existing).map(Box::new), Ok)?;
     // No other thread refers to these cells yet.
     if let Some(cells) = Arc::get_mut(&mut resources.cells) {
         cells.give_to(owner, switched);
-        // SAFETY: the recorder came from `memory::allocate`. Its thread uses it no longer than the cells, whose
-        // destructor drops this.
-        cells.memory.get_or_insert_with(|| Box::new(unsafe { memory::Owned::new(recorder_ptr) }));
     }
     resources.plans().for_each(Plan::reset_spans);
     resources.samplings.attach(&resources.cells);
-    let cells = &resources.cells;
+    let (recorder, cells) = (resources.recorder, &resources.cells);
     registry.add(Arc::clone(cells));
-    // SAFETY: `memory::allocate` mapped the recorder, and all zeroes are a recorder that is not set up.
-    let recorder = unsafe { recorder_ptr.as_ref() };
     recorder.random.set(random::seed(owner.number));
     recorder.generation.set(registry.generation);
-    // SAFETY: the recorder came from `memory::allocate`, perhaps for a former thread. CELLS: `resources` owns the
-    // cells, and lives until the thread ends.
-    unsafe {
-        memory::set_up_stack(recorder_ptr, first);
-        recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref());
-    }
-    RESOURCES.set(Box::into_raw(resources));
+    recorder.set_up_stack(first);
+    // SAFETY: CELLS: `resources` owns the cells, and lives until the thread ends.
+    unsafe { recorder.set_up(Arc::as_ptr(cells), cells.graph.as_ref()) };
+    let resources = Box::into_raw(resources);
+    RESOURCES.set(resources);
     // It is in no gap yet, so marked functions skip none of this work's calls.
     // SAFETY: RECORDER and CELLS hold from here on.
-    unsafe { thread.replace_recorder(recorder_ptr.as_ptr()) };
+    unsafe { thread.replace_recorder(Some(recorder)) };
     thread_end::call_at_end(end_of_thread);
-    Ok(recorder_ptr)
+    // SAFETY: RESOURCES: the thread had none before, so there is no other reference.
+    Ok(unsafe { &mut *resources })
 }
 
 /// Lets a test repeat which calls of the calling thread are in bursts. Has no effect before the thread's first call.
@@ -316,7 +290,8 @@ pub fn seed_bursts(seed: u64) {
 }
 
 /// Makes the thread's frames track overhead for each event slot from now on.
-fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
+fn start_tracking_overhead(resources: &Resources) {
+    let recorder = &resources.recorder;
     recorder.tracks_overhead.set(true);
     // Until now, all calls used the first set.
     let Some(set) = resources.sets.first() else { return };
@@ -334,7 +309,8 @@ fn start_tracking_overhead(resources: &Resources, recorder: &Recorder) {
 
 /// Binds the hooks of a set's marks for the thread's current events and settings, and measures their probe overhead.
 /// Does nothing if these have not changed.
-fn bind_and_calibrate(thread: &ThreadState, recorder: &Recorder, resources: &Resources, set: &EventSet) {
+fn bind_and_calibrate(thread: &ThreadState, resources: &Resources, set: &EventSet) {
+    let recorder = &resources.recorder;
     let key = OverheadKey::of(&resources.slots, set.used_slot_indices(), set.mode, recorder);
     if set.overhead_key.borrow().as_ref() == Some(&key) {
         return;
@@ -343,7 +319,7 @@ fn bind_and_calibrate(thread: &ThreadState, recorder: &Recorder, resources: &Res
     // Calibration must measure values from which nothing is subtracted.
     set.overhead.set(&ProbeOverhead::default());
     // If the counters are in use by other events, the next first call tries again.
-    let measured = calibrate::cached(&key).or_else(|| calibrate::measure(thread, recorder, resources, set, &key));
+    let measured = calibrate::cached(&key).or_else(|| calibrate::measure(thread, resources, set, &key));
     set.overhead.set(&measured.map(|measured| measured.probe).unwrap_or_default());
     set.overhead_key.replace(measured.is_some().then_some(key));
     set.measured_overhead.replace(measured);
@@ -359,7 +335,7 @@ fn bind_and_calibrate(thread: &ThreadState, recorder: &Recorder, resources: &Res
 /// Ends recording on this thread when it has ended everywhere, and closes its counters. Open calls are not recorded.
 pub(crate) fn close_thread() {
     with_thread(|thread| {
-        if thread.recorder_ptr().is_none() || thread.activity.get() != Activity::Program {
+        if thread.recorder().is_none() || thread.activity.get() != Activity::Program {
             return;
         }
         let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
@@ -389,8 +365,8 @@ fn note_samples_of(thread: &ThreadState) {
         return;
     }
     // SAFETY: RESOURCES: the reference ends with this function, whose callers have none.
-    if let (Some(recorder), Some(resources)) = (thread.recorder(), unsafe { resources(thread) }) {
-        resources.samplings.look(recorder);
+    if let Some(resources) = unsafe { resources(thread) } {
+        resources.samplings.look(&resources.recorder);
     }
 }
 
@@ -400,7 +376,7 @@ fn end_of_thread() {
     let Some(_setup) = Setup::begin() else { return };
     let (_errno, _signals) = (KeepErrno::new(), BlockedSignals::new());
     with_thread(|thread| {
-        let Some(recorder_ptr) = thread.recorder_ptr() else { return };
+        let Some(recorder) = thread.recorder() else { return };
         thread.activity.set(Activity::OwnWork);
         note_samples_of(thread);
         // There are none in a forked child.
@@ -415,9 +391,9 @@ fn end_of_thread() {
             resources.samplings.detach(&resources.cells);
         }
         match resources {
-            Some(resources) => reuse::put(recorder_ptr, resources),
-            // SAFETY: `memory::allocate` returned the recorder, and nothing refers to it any more.
-            None => unsafe { memory::free(recorder_ptr) },
+            Some(resources) => reuse::put(resources),
+            // SAFETY: nothing refers to the recorder any more.
+            None => unsafe { recorder.free() },
         }
         thread.activity.set(Activity::Ended);
     });

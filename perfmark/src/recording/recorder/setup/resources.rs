@@ -5,9 +5,12 @@ use std::io;
 
 use super::samplings::Samplings;
 use crate::platform::sync::Arc;
-use crate::recording::cells::{Graph, Owner, Switched, ThreadCells};
+use crate::recording::cells::{Graph, ThreadCells};
 use crate::recording::recorder::event_slots::EventSlots;
-use crate::recording::recorder::thread::{EventSet, Plan, Thinning};
+use crate::recording::recorder::thread::{
+    EventSet, Plan, Thinning,
+    memory::{Owned, RecorderPtr},
+};
 use crate::settings::recording::settings;
 
 /// The most marks that resources may have to be reused by another thread.
@@ -15,6 +18,8 @@ const MAX_MARKS: usize = 64;
 
 /// The resources of a thread's recorder. The thread's first calls of marks create them.
 pub(crate) struct Resources {
+    /// Its memory is owned by `cells`.
+    pub(crate) recorder: RecorderPtr,
     /// They are owned by `cells` and live equally long.
     pub(crate) plans: Vec<*const Plan>,
     pub(crate) slots: Box<EventSlots>,
@@ -28,16 +33,19 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Empty resources of a thread that has no [owner](ThreadCells::give_to) yet.
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Empty resources of this recorder, or of a new one.
+    pub(crate) fn new(existing: Option<RecorderPtr>) -> io::Result<Self> {
         let graph = settings().has_call_graph.then(Graph::new).transpose()?;
-        let cells = Arc::new(ThreadCells::new(Owner::default(), graph, Switched::new(0)));
+        let recorder = existing.map_or_else(RecorderPtr::allocate, Ok)?;
+        // SAFETY: threads use the recorder no longer than its cells, whose destructor drops this.
+        let memory = Box::new(unsafe { Owned::new(recorder) });
         Ok(Self {
+            recorder,
             plans: Vec::new(),
             slots: Box::default(),
             sets: Vec::new(),
             thinning: Box::new(Thinning::new()),
-            cells,
+            cells: Arc::new(ThreadCells::new(graph, Some(memory))),
             samplings: Samplings::default(),
         })
     }

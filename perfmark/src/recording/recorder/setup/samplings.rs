@@ -4,6 +4,7 @@
 use std::ptr;
 use std::sync::Arc as Shared;
 
+use crate::compact::index_or_push;
 use crate::platform::sync::Arc;
 use crate::recording::cells::{MarkCells, ThreadCells};
 use crate::recording::mark::Mark;
@@ -29,13 +30,12 @@ impl Samplings {
         if number == 0 {
             return;
         }
-        let known = self.sampled.iter().position(|(known, _)| *known == number);
-        let index = known.unwrap_or_else(|| {
+        let new = || {
             let sampled = SampledThread::new(innermost);
             sampling::attach(number, cells.owner.id, &sampled);
-            self.sampled.push((number, sampled));
-            self.sampled.len() - 1
-        });
+            (number, sampled)
+        };
+        let index = index_or_push(&mut self.sampled, |(known, _)| *known == number, new);
         // SAFETY: `self` lives as long as the set.
         unsafe { set.sample(&raw const *self.sampled[index].1) };
     }

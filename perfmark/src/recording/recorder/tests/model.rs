@@ -10,9 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 use crate::platform::sync::Arc;
-use crate::recording::cells::{
-    EventCells, EventCost, Holds, MarkCells, Owner, Switched, ThreadCells, Totals, registry::Registry,
-};
+use crate::recording::cells::{EventCells, EventCost, Holds, MarkCells, ThreadCells, Totals, registry::Registry};
 use crate::recording::events::Events;
 use crate::recording::mark::Mark;
 use crate::settings::EventSpec;
@@ -36,7 +34,7 @@ impl Holds for Held {
 impl Recorded {
     /// A thread begins to record the mark, in this many events.
     fn begin(registry: &Registry, events: usize) -> Self {
-        let thread = Arc::new(ThreadCells::new(Owner::new(), None, Switched::new(0)));
+        let thread = Arc::new(ThreadCells::new(None, None));
         registry.add(Arc::clone(&thread));
         let known = Events::default();
         let events = ["time", "cycles"][..events].iter().map(|name| EventCells::new(known.id(&EventSpec::parse(name))));
@@ -63,7 +61,7 @@ impl Recorded {
 
 /// What a snapshot sees of the mark.
 fn seen(registry: &Registry) -> Totals {
-    registry.merged().0.totals(&MARK).cloned().unwrap_or_default()
+    registry.merged().totals(&MARK).cloned().unwrap_or_default()
 }
 
 /// The number of calls in event `n`, and the sum of their values.

@@ -167,6 +167,11 @@ impl EventSet {
         (0..self.count).map(|n| self.event(n))
     }
 
+    /// The events that have counters, with these.
+    pub(crate) fn with_counters(&self) -> impl Iterator<Item = (SetEvent<'_>, &Counter)> {
+        self.events().filter_map(|event| Some((event, event.slot().counter()?)))
+    }
+
     fn event(&self, n: usize) -> SetEvent<'_> {
         SetEvent { n, slot_index: self.slot_indices[n], set: self }
     }
@@ -273,7 +278,7 @@ impl EventSet {
 
     /// Lets the fast path read what the counters remember now. Returns `false` if it cannot.
     pub(crate) fn remember_counters(&self) -> bool {
-        let counters = self.events().filter_map(|event| event.slot().counter());
+        let counters = self.with_counters().map(|(_, counter)| counter);
         // SAFETY: `new` requires that slots, and so counters and switches, live as long as the set. `count` is at most
         // `FAST_EVENTS`, which is what a `CounterSet` can hold.
         self.count <= FAST_EVENTS && unsafe { self.counters.remember(counters, self.switches()) }

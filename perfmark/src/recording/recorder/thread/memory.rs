@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::offset_of;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;
@@ -20,9 +21,9 @@ use crate::recording::mark::entry::{self, Counts, SLOTS};
 
 /// The layout of a thread's memory, which is aligned to [`STACK_ALIGNMENT`].
 #[repr(C)]
-pub(crate) struct ThreadMemory {
-    pub(crate) frames: FrameSpace,
-    pub(crate) recorder: Recorder,
+struct ThreadMemory {
+    frames: FrameSpace,
+    recorder: Recorder,
     /// The thread's plans, by the marks' slots; null for marks that were not called on this thread.
     plans: [Cell<*const Plan>; SLOTS],
     /// How many calls marked functions skipped.
@@ -34,26 +35,167 @@ pub(crate) struct ThreadMemory {
 pub(crate) const FROM_GAP_TO_COUNTS: usize =
     offset_of!(ThreadMemory, counts) - offset_of!(ThreadMemory, recorder.bursts.gap);
 
-/// The counts of calls that the thread's marked functions skip.
-///
-/// # Safety
-///
-/// RECORDER holds for `recorder`.
-pub(crate) unsafe fn counts(recorder: NonNull<Recorder>) -> *const Counts {
-    // SAFETY: RECORDER: the recorder came from `allocate`, so the counts are mapped.
-    unsafe { &raw const (*ThreadMemory::of(recorder)).counts }
+/// A recorder in the [memory](ThreadMemory) of a thread. Only [`allocate`](Self::allocate) makes one, and that memory
+/// stays mapped. It cannot leave its thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecorderPtr(NonNull<Recorder>);
+
+impl Deref for RecorderPtr {
+    type Target = Recorder;
+
+    #[inline]
+    fn deref(&self) -> &Recorder {
+        // SAFETY: it is mapped, and all of it is cells or atomics. All zeroes are a recorder that is not set up.
+        unsafe { self.0.as_ref() }
+    }
 }
 
-impl ThreadMemory {
-    /// The memory that contains this recorder.
+impl RecorderPtr {
+    /// A recorder that is not set up, in new memory or in memory that was freed.
+    pub(crate) fn allocate() -> io::Result<Self> {
+        if let Some(Unused(recorder)) = POOL.lock().ok().and_then(|mut pool| pool.pop()) {
+            return Ok(recorder);
+        }
+        let memory = per_process::map_aligned(size_of::<ThreadMemory>(), STACK_ALIGNMENT)?;
+        // SAFETY: the offset is within the new mapping.
+        Ok(Self(unsafe { memory.byte_add(offset_of!(ThreadMemory, recorder)).cast() }))
+    }
+
+    /// Zeroes the memory, returns its pages to the kernel, and keeps the mapping for another thread.
     ///
     /// # Safety
     ///
-    /// The recorder came from [`allocate`], so it is in a `ThreadMemory`, and the pointer is valid for all of that.
+    /// Nobody uses the recorder any more.
+    pub(crate) unsafe fn free(self) {
+        // SAFETY: this function's contract; it is the complete memory.
+        unsafe { per_process::clear(self.memory().cast(), size_of::<ThreadMemory>()) };
+        // If the list cannot be allocated, the memory stays mapped and unused.
+        if let Ok(mut pool) = POOL.lock() {
+            pool.push(Unused(self));
+        }
+    }
+
+    /// What [`as_ptr`](Self::as_ptr) returned; `None` of null.
+    ///
+    /// # Safety
+    ///
+    /// It is null, or `as_ptr` returned it on this thread.
     #[inline]
-    pub(crate) unsafe fn of(recorder: NonNull<Recorder>) -> *mut Self {
-        // SAFETY: by this function's `# Safety` section, the result is within the same mapping.
-        unsafe { recorder.byte_sub(offset_of!(Self, recorder)).as_ptr().cast() }
+    pub(crate) unsafe fn from_ptr(recorder: *const Recorder) -> Option<Self> {
+        NonNull::new(recorder.cast_mut()).map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(self) -> *const Recorder {
+        self.0.as_ptr()
+    }
+
+    /// The memory. Nobody may refer to all of it at once, because the stack also writes what is in no cell.
+    #[inline]
+    fn memory(self) -> NonNull<ThreadMemory> {
+        // SAFETY: the recorder is in such memory, which stays mapped, and the pointer is valid for all of that.
+        unsafe { self.0.byte_sub(offset_of!(ThreadMemory, recorder)).cast() }
+    }
+
+    /// Sets up the stack. Its calls get the numbers after `number`.
+    pub(crate) fn set_up_stack(self, number: u64) {
+        // Frames are at its beginning.
+        self.stack.set_up(self.memory().cast(), number);
+    }
+
+    /// Whether more than 128 calls were open at once, so that their frames take memory.
+    pub(crate) fn was_deep(self) -> bool {
+        const DEEP: usize = 128;
+        // SAFETY: it is mapped, and frames are cells.
+        let frame = unsafe { &(*self.memory().as_ptr()).frames[DEEP] };
+        // Frames are used from the bottom up, and a frame that was used holds a plan.
+        !frame.plan_ptr().is_null()
+    }
+
+    /// The counts of calls that the thread's marked functions skip.
+    pub(crate) fn counts(self) -> *const Counts {
+        // SAFETY: it is mapped.
+        unsafe { &raw const (*self.memory().as_ptr()).counts }
+    }
+
+    /// The number of calls that the marked function with this slot skipped.
+    pub(crate) fn count<'a>(self, slot: u32) -> &'a AtomicI64 {
+        // SAFETY: it is mapped.
+        unsafe { &(*self.counts())[slot as usize] }
+    }
+
+    /// The thread's plan of the mark with this slot. `None` if the mark was not called on the thread.
+    ///
+    /// # Safety
+    ///
+    /// `slot` is below [`SLOTS`]. CELLS: the plan is used as long as it lives.
+    #[inline]
+    pub(crate) unsafe fn find_plan<'a>(self, slot: u64) -> Option<&'a Plan> {
+        // SAFETY: this function's contract.
+        unsafe { self.plan_entry(slot).get().as_ref() }
+    }
+
+    /// # Safety
+    ///
+    /// `slot` is below [`SLOTS`].
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
+    unsafe fn plan_entry<'a>(self, slot: u64) -> &'a Cell<*const Plan> {
+        // SAFETY: it is mapped, and `slot` is within the table.
+        unsafe { &*(&raw const (*self.memory().as_ptr()).plans).cast::<Cell<*const Plan>>().add(slot as usize) }
+    }
+
+    /// Lets calls of the plan's mark find it, if the mark has a slot. Its marked functions skip calls in gaps if they
+    /// may: the first such plan in a slot counts these.
+    ///
+    /// # Safety
+    ///
+    /// CELLS holds for the plan.
+    pub(crate) unsafe fn set_plan(self, plan: &Plan) {
+        if plan.slot == 0 {
+            return;
+        }
+        // SAFETY: the slot of a plan is below `SLOTS`.
+        unsafe { self.plan_entry(plan.slot.into()) }.set(plan);
+        let count = self.count(plan.slot);
+        if !plan.is_skipped_by_function() {
+            entry::switch_off(count);
+        } else if entry::switch_on(count) {
+            // SAFETY: CELLS: the memory of a thread's recorder lives as long as its cells; that for calibration is
+            // freed after the plans.
+            unsafe { plan.cells.count_skipped_in(count) };
+        }
+    }
+
+    /// Lets the next call of the mark with this slot set up a plan.
+    pub(crate) fn forget_plan(self, slot: u32) {
+        entry::switch_off(self.count(slot));
+        // SAFETY: it is below `SLOTS`: otherwise, there would be no count.
+        unsafe { self.plan_entry(slot.into()) }.set(ptr::null());
+    }
+}
+
+impl HeldRecorder {
+    /// The cells to which calls of the mark are added at present, if it was called on the thread.
+    pub(crate) fn cells_in_use(&self, mark: &'static Mark) -> Option<&MarkCells> {
+        // SAFETY: CELLS holds for a recorder that is held. A mark's slot is below `SLOTS`.
+        let plan = unsafe { self.ptr().find_plan(mark.slot()) };
+        let cells = plan.map(|plan| &plan.cells).filter(|cells| ptr::eq(cells.mark, mark));
+        cells.or_else(|| self.cells_of(mark).next())
+    }
+
+    /// Lets calls of the mark with this slot use the thread's plan from the next one on; without one, that call sets it
+    /// up.
+    ///
+    /// # Safety
+    ///
+    /// The plan is this thread's, has this slot, and is bound. CELLS holds for it: it lives as long as the thread's
+    /// cells.
+    pub(crate) unsafe fn change_plan(&self, slot: u32, plan: Option<&Plan>) {
+        let Some(plan) = plan else { return self.ptr().forget_plan(slot) };
+        debug_assert_eq!(plan.slot, slot);
+        // SAFETY: this function's contract.
+        unsafe { self.ptr().set_plan(plan) };
     }
 }
 
@@ -70,171 +212,32 @@ pub(crate) unsafe fn split_of(frame: *const Frame) -> NonNull<Split> {
     unsafe { NonNull::new_unchecked(frame.byte_sub(offset).byte_add(at).cast_mut().cast()) }
 }
 
-/// The thread's plan of the mark with this slot. `None` if the mark was not called on the thread.
-///
-/// # Safety
-///
-/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`]. CELLS: the plan is used as long as it lives.
-#[inline]
-pub(crate) unsafe fn find_plan<'a>(recorder: NonNull<Recorder>, slot: u64) -> Option<&'a Plan> {
-    // SAFETY: this function's contract.
-    unsafe { plan_entry(recorder, slot).get().as_ref() }
-}
-
-/// Lets calls of the plan's mark find it, if the mark has a slot. Its marked functions skip calls in gaps if they may:
-/// the first such plan in a slot counts these.
-///
-/// # Safety
-///
-/// RECORDER holds for `recorder`, and CELLS for the plan.
-pub(crate) unsafe fn set_plan(recorder: NonNull<Recorder>, plan: &Plan) {
-    if plan.slot == 0 {
-        return;
-    }
-    // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
-    unsafe { plan_entry(recorder, plan.slot.into()) }.set(plan);
-    // SAFETY: this function's contract, and the slot of a plan is below `SLOTS`.
-    let count = unsafe { count(recorder, plan.slot) };
-    if !plan.is_skipped_by_function() {
-        entry::switch_off(count);
-    } else if entry::switch_on(count) {
-        // SAFETY: CELLS: the memory of a thread's recorder lives as long as its cells; that for calibration is freed
-        // after the plans.
-        unsafe { plan.cells.count_skipped_in(count) };
-    }
-}
-
-/// The number of calls that the marked function with this slot skipped.
-///
-/// # Safety
-///
-/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
-pub(crate) unsafe fn count<'a>(recorder: NonNull<Recorder>, slot: u32) -> &'a AtomicI64 {
-    // SAFETY: RECORDER: the recorder came from `allocate`, so the counts are mapped.
-    unsafe { &(*counts(recorder))[slot as usize] }
-}
-
-/// Lets the next call of the mark with this slot set up a plan.
-///
-/// # Safety
-///
-/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
-pub(crate) unsafe fn forget_plan(recorder: NonNull<Recorder>, slot: u32) {
-    // SAFETY: this function's contract.
-    unsafe {
-        plan_entry(recorder, slot.into()).set(ptr::null());
-        entry::switch_off(count(recorder, slot));
-    }
-}
-
-/// # Safety
-///
-/// RECORDER holds for `recorder`, and `slot` is below [`SLOTS`].
-#[inline]
-#[allow(clippy::cast_possible_truncation, reason = "below `SLOTS`")]
-unsafe fn plan_entry<'a>(recorder: NonNull<Recorder>, slot: u64) -> &'a Cell<*const Plan> {
-    // SAFETY: RECORDER: the recorder came from `allocate`, so the table is mapped. `slot` is within the table.
-    unsafe { &*(&raw const (*ThreadMemory::of(recorder)).plans).cast::<Cell<*const Plan>>().add(slot as usize) }
-}
-
-impl HeldRecorder {
-    /// The cells to which calls of the mark are added at present, if it was called on the thread.
-    pub(crate) fn cells_in_use(&self, mark: &'static Mark) -> Option<&MarkCells> {
-        // SAFETY: RECORDER and CELLS hold for a recorder that is held. A mark's slot is below `SLOTS`.
-        let plan = unsafe { find_plan(self.as_ptr(), mark.slot()) };
-        let cells = plan.map(|plan| &plan.cells).filter(|cells| ptr::eq(cells.mark, mark));
-        cells.or_else(|| self.cells_of(mark).next())
-    }
-
-    /// Lets the next call of the mark with this slot set up a plan.
-    pub(crate) fn forget_plan(&self, slot: u32) {
-        // SAFETY: RECORDER holds for a recorder that is held. Slots of plans are below `SLOTS`.
-        unsafe { forget_plan(self.as_ptr(), slot) };
-    }
-}
-
-/// Zeroed memory that nobody uses.
+/// The zeroed memory of a recorder that nobody uses.
 #[derive(Debug)]
-struct Free(NonNull<Recorder>);
+struct Unused(RecorderPtr);
 
 // SAFETY: only the thread that takes it out of the pool uses it.
-unsafe impl Send for Free {}
+unsafe impl Send for Unused {}
 
 /// The memory of threads that ended. A forked child starts with an empty pool.
-static POOL: PerProcess<Mutex<Vec<Free>>> = PerProcess::new();
+static POOL: PerProcess<Mutex<Vec<Unused>>> = PerProcess::new();
 
-/// Returns a recorder that is not set up, in new memory or in memory that was freed.
-pub(crate) fn allocate() -> io::Result<NonNull<Recorder>> {
-    if let Some(Free(recorder)) = POOL.lock().ok().and_then(|mut pool| pool.pop()) {
-        return Ok(recorder);
-    }
-    let memory = per_process::map_aligned(size_of::<ThreadMemory>(), STACK_ALIGNMENT)?;
-    // SAFETY: the offset is within the new mapping.
-    Ok(unsafe { memory.byte_add(offset_of!(ThreadMemory, recorder)).cast() })
-}
-
-/// Sets up the stack of a recorder. Its calls get the numbers after `number`.
-///
-/// # Safety
-///
-/// The recorder came from [`allocate`].
-pub(crate) unsafe fn set_up_stack(recorder: NonNull<Recorder>, number: u64) {
-    // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
-    let (stack, frames) = unsafe {
-        let memory = ThreadMemory::of(recorder);
-        (&(*memory).recorder.stack, NonNull::new_unchecked(&raw mut (*memory).frames))
-    };
-    stack.set_up(frames, number);
-}
-
-/// Whether more than 128 calls were open at once, so that their frames take memory.
-///
-/// # Safety
-///
-/// The recorder came from [`allocate`].
-pub(crate) unsafe fn was_deep(recorder: NonNull<Recorder>) -> bool {
-    const DEEP: usize = 128;
-    // SAFETY: a recorder from `allocate` is in a `ThreadMemory` that is mapped.
-    let frame = unsafe { &(*ThreadMemory::of(recorder)).frames[DEEP] };
-    // Frames are used from the bottom up, and a frame that was used holds a plan.
-    !frame.plan_ptr().is_null()
-}
-
-/// The memory of a recorder. It is freed when this is dropped.
+/// Frees the memory of a recorder when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Owned(NonNull<Recorder>);
+pub(crate) struct Owned(RecorderPtr);
 
 impl Owned {
     /// # Safety
     ///
-    /// The recorder came from [`allocate`], and nobody uses it once this is dropped.
-    pub(crate) unsafe fn new(recorder: NonNull<Recorder>) -> Self {
+    /// Nobody uses the recorder once this is dropped.
+    pub(crate) unsafe fn new(recorder: RecorderPtr) -> Self {
         Self(recorder)
     }
 }
 
-// SAFETY: it is dropped only, by which time no thread uses the memory.
-unsafe impl Send for Owned {}
-// SAFETY: there is nothing to do with a reference.
-unsafe impl Sync for Owned {}
-
 impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: `new` requires it.
-        unsafe { free(self.0) };
-    }
-}
-
-/// Zeroes the memory of a recorder, returns its pages to the kernel, and keeps the mapping for another thread.
-///
-/// # Safety
-///
-/// The recorder came from [`allocate`], and nobody uses it any more.
-pub(crate) unsafe fn free(recorder: NonNull<Recorder>) {
-    // SAFETY: by this function's `# Safety` section, this is a mapped `ThreadMemory` that nobody uses.
-    unsafe { per_process::clear(NonNull::new_unchecked(ThreadMemory::of(recorder)).cast(), size_of::<ThreadMemory>()) };
-    // If the list cannot be allocated, the memory stays mapped and unused.
-    if let Ok(mut pool) = POOL.lock() {
-        pool.push(Free(recorder));
+        unsafe { self.0.free() };
     }
 }

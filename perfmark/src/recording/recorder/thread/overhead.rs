@@ -7,7 +7,6 @@
 
 use std::array;
 use std::cell::Cell;
-use std::fmt::{self, Debug, Formatter};
 use std::ptr;
 
 use super::stack::{FRAME_EVENTS, Frame};
@@ -23,6 +22,7 @@ pub(crate) const FAST_EVENT_SLOTS: usize = 2 * FRAME_EVENTS;
 pub(crate) const FEW_EVENT_SLOTS: usize = 2;
 
 /// The functions that calibration calls. They are empty, and marked as the attribute's expansion does it, or unmarked.
+#[derive(Debug)]
 pub(crate) struct CalibrationCalls {
     pub(crate) unmarked: fn(),
     /// With `empty_mark`.
@@ -51,12 +51,6 @@ pub(crate) struct CalibrationCalls {
     pub(crate) skipped_mark: &'static Mark,
     /// The calls of marks that are thinned, if their marked functions begin them in another way.
     pub(crate) if_thinned: Option<&'static Self>,
-}
-
-impl Debug for CalibrationCalls {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CalibrationCalls").finish_non_exhaustive()
-    }
 }
 
 /// A number for each event of a set, or for each event slot of a thread. Those beyond are zero.
@@ -114,15 +108,10 @@ pub(crate) struct OverheadKey {
     mode: CallMode,
     /// Whether frames track overhead, and whether marks of the thread are thinned. Both take longer.
     tracks_overhead: bool,
-    has_thinned: bool,
+    pub(crate) has_thinned: bool,
 }
 
 impl OverheadKey {
-    /// Whether marks of the thread are thinned.
-    pub(crate) fn has_thinned(&self) -> bool {
-        self.has_thinned
-    }
-
     pub(crate) fn of(slots: &EventSlots, set: &[usize], mode: CallMode, recorder: &Recorder) -> Self {
         let events = slots.iter().map(|slot| (slot.event, slot.read_method())).collect();
         let (tracks_overhead, has_thinned) = (recorder.tracks_overhead.get(), recorder.has_thinned.get());

@@ -175,6 +175,11 @@ impl Plan {
         self.cells.is_thinned
     }
 
+    /// One call in so many is measured; `None` if all are.
+    pub(crate) fn every(&self) -> Option<u32> {
+        Some(self.cells.weight).filter(|_| self.is_thinned())
+    }
+
     /// Whether `time` does not include that in which other threads had the CPU: its calls stand for others, and it does
     /// not record when the thread was off the CPU.
     pub(crate) fn leaves_preemption_out(&self) -> bool {
@@ -299,6 +304,7 @@ impl Plan {
                     total: self.set().overhead.total[event.slot_index].get(),
                     // What is subtracted may differ from what calibration saw in an empty call.
                     noise: measured.noise[event.n] + measured.probe.in_leaf[event.n].abs_diff(in_call),
+                    skipped: measured.probe.skipped[event.slot_index],
                     is_unknown: false,
                 },
                 None => Overhead { is_unknown: true, ..Overhead::default() },
@@ -312,12 +318,10 @@ pub(crate) fn detach(open: impl Iterator<Item = FrameRef>) {
     for frame in open {
         let set = frame.plan().set();
         set.split_locks(frame);
-        for event in set.events() {
-            if let Some(counter) = event.slot().counter() {
-                let mut region = frame.region(event.n);
-                counter.keep(&mut region);
-                frame.set_region(event.n, region);
-            }
+        for (event, counter) in set.with_counters() {
+            let mut region = frame.region(event.n);
+            counter.keep(&mut region);
+            frame.set_region(event.n, region);
         }
     }
 }

@@ -286,7 +286,7 @@ impl FrameRef {
         let (split, n) = self.split(n);
         let own = &split.at_begin[0][n];
         if own.get() != UNKNOWN {
-            own.set(own.get().wrapping_add(cost));
+            add(own, cost);
         }
     }
 
@@ -305,7 +305,7 @@ impl FrameRef {
         let (split, n) = self.split(n);
         if split.at_begin[0][n].get() != UNKNOWN {
             for ((in_bursts, at_begin), cost) in split.in_bursts.iter().zip(&split.at_begin).zip(costs) {
-                in_bursts[n].set(in_bursts[n].get().wrapping_add(cost.wrapping_sub(at_begin[n].get())));
+                add(&in_bursts[n], cost.wrapping_sub(at_begin[n].get()));
             }
         }
         split.at_begin[0][n].set(UNKNOWN);
@@ -322,15 +322,13 @@ impl FrameRef {
     /// Adds the cost of calls inside that are not of thinned marks.
     #[inline]
     pub(crate) fn add_unthinned(self, slot: usize, cost: u64) {
-        let sum = &self.of_split().unthinned[slot];
-        sum.set(sum.get().wrapping_add(cost));
+        add(&self.of_split().unthinned[slot], cost);
     }
 
     /// Counts such calls.
     #[inline]
     pub(crate) fn count_unthinned(self, calls: u64) {
-        let count = &self.of_split().unthinned_calls;
-        count.set(count.get().wrapping_add(calls));
+        add(&self.of_split().unthinned_calls, calls);
     }
 
     /// Ends a call: adds the cost and the number of its inner calls of marks that are not thinned to the frame below.
@@ -369,6 +367,12 @@ impl FrameRef {
 const EXACT: u64 = u64::MAX;
 const SCALED: u64 = EXACT - 1;
 const UNMEASURED: u64 = EXACT - 2;
+
+/// Adds to a number, which wraps.
+#[inline]
+fn add(number: &Cell<u64>, by: u64) {
+    number.set(number.get().wrapping_add(by));
+}
 
 /// Adds the sums of the first `COUNT` slots to others and sets them to zero. All loads come before the first store, so
 /// that the compiler can combine them.
@@ -477,15 +481,14 @@ impl Frame {
     /// Adds the cost of an inner call in one slot.
     #[inline]
     pub(crate) fn add_inner_cost(&self, slot: usize, cost: u64) {
-        let sum = &self.inner_cost[slot];
-        sum.set(sum.get().wrapping_add(cost));
+        add(&self.inner_cost[slot], cost);
     }
 
     /// Adds the probe overhead of an inner call in the first `COUNT` slots.
     #[inline]
     pub(crate) fn add_overhead<const COUNT: usize>(&self, overhead: &[Cell<u64>; EVENT_SLOTS]) {
         for (sum, cost) in self.inner_overhead.iter().zip(overhead).take(COUNT) {
-            sum.set(sum.get().wrapping_add(cost.get()));
+            add(sum, cost.get());
         }
     }
 

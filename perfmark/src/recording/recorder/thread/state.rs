@@ -15,11 +15,11 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::compiler_fence;
 
-use super::memory::counts;
+use super::memory::RecorderPtr;
 use super::overhead::FEW_EVENT_SLOTS;
 use super::stack::{FrameRef, SKIPPED, Stack};
 use super::thinning::Thinning;
@@ -161,17 +161,17 @@ impl Recorder {
 /// Functions pass it on by value. It cannot leave its thread.
 #[must_use = "nobody else can take the recorder until it is put back"]
 pub(crate) struct HeldRecorder {
-    recorder: NonNull<Recorder>,
+    recorder: RecorderPtr,
     tls: TlsPointer,
 }
 
 impl Deref for HeldRecorder {
+    // Not `RecorderPtr`, with which a call with a call graph takes an instruction more.
     type Target = Recorder;
 
     #[inline]
     fn deref(&self) -> &Recorder {
-        // SAFETY: RECORDER: the thread's pointer referred to it when it was acquired.
-        unsafe { self.recorder.as_ref() }
+        &self.recorder
     }
 }
 
@@ -183,7 +183,7 @@ impl HeldRecorder {
     }
 
     #[inline]
-    fn new(tls: TlsPointer, recorder: NonNull<Recorder>) -> Self {
+    fn new(tls: TlsPointer, recorder: RecorderPtr) -> Self {
         tls.clear();
         compiler_fence(SeqCst);
         Self { recorder, tls }
@@ -191,14 +191,15 @@ impl HeldRecorder {
 
     /// Acquires the recorder if `look` finds something in it.
     #[inline]
-    pub(crate) fn acquire_if<T>(look: impl FnOnce(NonNull<Recorder>) -> Option<T>) -> Option<(Self, T)> {
+    pub(crate) fn acquire_if<T>(look: impl FnOnce(RecorderPtr) -> Option<T>) -> Option<(Self, T)> {
         let tls = TlsPointer::get();
-        let recorder = NonNull::new(tls.load().cast_mut())?;
+        // SAFETY: RECORDER: the pointer is null, or refers to the recorder of this thread.
+        let recorder = unsafe { RecorderPtr::from_ptr(tls.load()) }?;
         let found = look(recorder)?;
         Some((Self::new(tls, recorder), found))
     }
 
-    pub(crate) fn as_ptr(&self) -> NonNull<Recorder> {
+    pub(crate) fn ptr(&self) -> RecorderPtr {
         self.recorder
     }
 
@@ -225,8 +226,8 @@ pub(crate) enum Activity {
 /// The state of a thread apart from its calls. It has no destructor, so it can be used while destructors of other
 /// thread-locals run.
 pub(crate) struct ThreadState {
-    /// The thread's recorder, held or not; null before the first call and after the thread's end.
-    recorder: Cell<*const Recorder>,
+    /// The thread's recorder, held or not; `None` before the first call and after the thread's end.
+    recorder: Cell<Option<RecorderPtr>>,
     pub(crate) activity: Cell<Activity>,
     /// Whether perfmark's own work runs in a signal handler that interrupted entry or exit code. The open calls are
     /// then in the state in which that code was interrupted.
@@ -236,7 +237,7 @@ pub(crate) struct ThreadState {
 thread_local! {
     static THREAD: ThreadState = const {
         ThreadState {
-            recorder: Cell::new(ptr::null()),
+            recorder: Cell::new(None),
             activity: Cell::new(Activity::Program),
             interrupts_hook: Cell::new(false),
         }
@@ -249,30 +250,24 @@ pub(crate) fn with_thread<R>(work: impl FnOnce(&ThreadState) -> R) -> R {
 }
 
 impl ThreadState {
-    /// A pointer to the thread's recorder, if there is one.
-    pub(crate) fn recorder_ptr(&self) -> Option<NonNull<Recorder>> {
-        NonNull::new(self.recorder.get().cast_mut())
-    }
-
     /// The thread's recorder, if there is one.
-    pub(crate) fn recorder(&self) -> Option<&Recorder> {
-        // SAFETY: RECORDER: `replace_recorder` requires it.
-        self.recorder_ptr().map(|recorder| unsafe { recorder.as_ref() })
+    pub(crate) fn recorder(&self) -> Option<RecorderPtr> {
+        self.recorder.get()
     }
 
     /// Leaves the thread without a recorder.
     pub(crate) fn clear_recorder(&self) {
         TlsPointer::get().clear();
         // SAFETY: there is no recorder.
-        unsafe { self.replace_recorder(ptr::null()) };
+        unsafe { self.replace_recorder(None) };
     }
 
     /// Makes this the thread's recorder, in whose gaps marked functions skip calls, or none. Returns the one before.
     ///
     /// # Safety
     ///
-    /// Null, or RECORDER and CELLS hold for `recorder`.
-    pub(crate) unsafe fn replace_recorder(&self, recorder: *const Recorder) -> *const Recorder {
+    /// RECORDER and CELLS hold for `recorder`.
+    pub(crate) unsafe fn replace_recorder(&self, recorder: Option<RecorderPtr>) -> Option<RecorderPtr> {
         let before = self.recorder.replace(recorder);
         self.skip_in_gaps(true);
         before
@@ -280,27 +275,21 @@ impl ThreadState {
 
     /// Lets marked functions skip calls in gaps of the thread's recorder, if there is one, or no longer.
     fn skip_in_gaps(&self, skip: bool) {
-        let recorder = self.recorder_ptr().filter(|_| skip);
-        // SAFETY: RECORDER: it is mapped as long as it is the thread's recorder.
-        unsafe { entry::set_counts(recorder.map_or(ptr::null(), |recorder| counts(recorder))) };
+        let recorder = self.recorder().filter(|_| skip);
+        // SAFETY: a recorder's memory stays mapped.
+        unsafe { entry::set_counts(recorder.map_or(ptr::null(), RecorderPtr::counts)) };
     }
 
     /// Whether interrupted entry or exit code holds the recorder.
     pub(crate) fn is_busy(&self) -> bool {
-        self.recorder().is_some_and(Recorder::is_set_up) && TlsPointer::get().load().is_null()
+        self.recorder().is_some_and(|recorder| recorder.is_set_up()) && TlsPointer::get().load().is_null()
     }
 
     /// Acquires the recorder after perfmark's own work. `None` if a signal handler ended recording on this thread
     /// meanwhile.
     pub(crate) fn acquire(&self) -> Option<HeldRecorder> {
-        let recorder = self.recorder_ptr().filter(|_| self.activity.get() == Activity::Program)?;
+        let recorder = self.recorder().filter(|_| self.activity.get() == Activity::Program)?;
         Some(HeldRecorder::new(TlsPointer::get(), recorder))
-    }
-
-    /// Whether the call with this number began on this thread, in this process.
-    pub(crate) fn began_call(&self, number: u64) -> bool {
-        let cells = self.recorder().and_then(Recorder::cells);
-        cells.is_some_and(|cells| cells.switched.is_its(number))
     }
 
     /// Whether this process was forked after the thread's recorder was set up, which wiped it.
@@ -352,7 +341,7 @@ impl<'a> ActivityGuard<'a> {
 impl Drop for ActivityGuard<'_> {
     fn drop(&mut self) {
         if !self.thread.interrupts_hook.replace(self.interrupts_hook) {
-            TlsPointer::get().store(self.thread.recorder.get());
+            TlsPointer::get().store(self.thread.recorder().map_or(ptr::null(), RecorderPtr::as_ptr));
         }
         self.thread.activity.set(self.activity);
         self.thread.skip_in_gaps(true);
@@ -364,10 +353,10 @@ impl Drop for ActivityGuard<'_> {
 /// # Safety
 ///
 /// RECORDER and CELLS hold for `recorder` until `calls` returns.
-pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: NonNull<Recorder>, calls: &dyn Fn()) {
+pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: RecorderPtr, calls: &dyn Fn()) {
     let activity = thread.activity.replace(Activity::Calibration);
     // SAFETY: this function's contract.
-    let program_recorder = unsafe { thread.replace_recorder(recorder.as_ptr()) };
+    let program_recorder = unsafe { thread.replace_recorder(Some(recorder)) };
     TlsPointer::get().store(recorder.as_ptr());
     calls();
     TlsPointer::get().clear();
@@ -380,10 +369,8 @@ pub(crate) unsafe fn with_calibration_recorder(thread: &ThreadState, recorder: N
 #[cfg(all(test, not(perfmark_loom)))]
 mod tests {
     use super::super::event_set::EventSet;
-    use super::super::memory;
     use super::super::plan::Plan;
     use super::*;
-    use crate::recording::cells::{Owner, Switched};
     use crate::recording::mark::CallMode;
     use crate::recording::recorder::calls::call::empty_thinned_calls::CALIBRATION_CALLS;
     use crate::recording::recorder::hooks::slow;
@@ -391,19 +378,18 @@ mod tests {
     #[test]
     fn own_work_in_a_signal_handler_that_interrupts_a_hook_leaves_the_open_calls_alone() {
         static MARK: Mark = Mark::hidden(7);
-        let cells = ThreadCells::new(Owner::new(), None, Switched::new(0));
-        let recorder_ptr = memory::allocate().expect("memory");
+        let cells = ThreadCells::new(None, None);
+        let recorder = RecorderPtr::allocate().expect("memory");
         // SAFETY: RECORDER, CELLS: only this test uses the recorder, until it is freed below. The event set has no
         // slot, and its hooks suit all plans.
         unsafe {
             let set = EventSet::new(&[], &EventSlots::default(), CallMode::default(), &CALIBRATION_CALLS, slow::HOOKS);
             let plan = Plan::new(MarkCells::new(&MARK, [].into(), 1), &set, 0, ptr::null());
-            memory::set_up_stack(recorder_ptr, 0);
-            let recorder = recorder_ptr.as_ref();
+            recorder.set_up_stack(0);
             recorder.set_up(&raw const cells, None);
             (0..3).for_each(|_| _ = recorder.stack.open(recorder.stack.next().expect("room"), &plan, 0));
             with_thread(|thread| {
-                let before = thread.replace_recorder(recorder_ptr.as_ptr());
+                let before = thread.replace_recorder(Some(recorder));
                 TlsPointer::get().clear();
                 let mut visited = 0;
                 // The links of the frames are reversed meanwhile.
@@ -414,7 +400,7 @@ mod tests {
                 assert_eq!(visited, 3);
                 thread.replace_recorder(before);
             });
-            memory::free(recorder_ptr);
+            recorder.free();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The files that the process's code is in, also those that were unloaded again.
 
+use crate::compact::index_or_push;
 use crate::platform::modules::{self, LoadedModule};
 use crate::snapshot::Module;
 
@@ -77,11 +78,7 @@ impl Modules {
 
     fn with_index(&mut self, module: LoadedModule) -> (LoadedModule, usize) {
         let described = Module { path: module.path.clone(), build_id: module.build_id.clone() };
-        let known = self.known.iter().position(|known| *known == described);
-        let index = known.unwrap_or_else(|| {
-            self.known.push(described);
-            self.known.len() - 1
-        });
+        let index = index_or_push(&mut self.known, |known| *known == described, || described.clone());
         (module, index)
     }
 

@@ -9,16 +9,19 @@ use std::cell::Cell;
 use super::gap::Gap;
 use crate::recording::random::below;
 
-/// The most calls of a burst. At its start, the processor's caches and predictors do not know the code and the data of
-/// the marks, which takes some microseconds. So few long bursts measure better than many short ones.
-const LONGEST: u32 = 4_096;
+/// Bursts grow to so many calls for each thinned mark, and to at least and at most so many. At its start, the
+/// processor's caches and predictors do not know the code and the data of the marks, which takes some microseconds. So
+/// few long bursts measure better than many short ones. But the program is slower in each: it may delay a request.
+const CALLS_OF_EACH: u32 = 32;
+const LONGEST: [u32; 2] = [4_096, 16_384];
 /// The most calls that are measured after a burst, because calls of the burst are around them.
 const LONGEST_AFTER: u64 = 4_096;
 /// One call for so many of a burst is measured before it without being recorded, so that caches and predictors know the
 /// marks.
 const WARM_UP: u32 = 4;
-/// The most of these calls.
+/// The most of these calls; if there are more marks, the most for each of them.
 const LONGEST_WARM_UP: u32 = 512;
+const WARM_UP_OF_EACH: u32 = 12;
 /// A gap is in parts, which end when the thread's calls are a multiple of so many. Between two parts, the thread may
 /// adapt. When it does must not depend on where bursts were: otherwise, some calls would be likelier to be measured.
 const PART: u64 = 1 << 16;
@@ -60,12 +63,14 @@ pub(crate) struct Bursts {
     every: Cell<u32>,
     /// The largest number of calls of a mark of which one is measured.
     rarest: Cell<u32>,
+    /// The number of thinned marks.
+    marks: Cell<u32>,
     /// A number, evenly distributed over the bursts: see [`leaves_out`](Self::leaves_out).
     random: Cell<u32>,
     /// The length of bursts, and how many had it so far in which all thinned marks took part.
     length: Cell<u32>,
     of_length: Cell<u32>,
-    /// The number of calls of rare marks since the last adaptation because of them.
+    /// The number of calls of rare marks until the next adaptation because of them.
     rare: Cell<u32>,
     /// The number of calls that are still to be measured before the next burst.
     warm_up: Cell<u64>,
@@ -130,12 +135,14 @@ impl Bursts {
     /// Counts a call of a rare mark. `true` if it is time to adapt to them.
     #[inline]
     pub(crate) fn count_rare(&self) -> bool {
-        /// Rare calls between two adaptations.
-        const RARE_CALLS: u32 = 512;
-        let count = self.rare.get() + 1;
-        let is_time = count > RARE_CALLS;
-        self.rare.set(if is_time { 0 } else { count });
-        is_time
+        let left = self.rare.get();
+        self.rare.set(left.saturating_sub(1));
+        left == 0
+    }
+
+    /// Lets the thread adapt after so many calls of rare marks.
+    pub(crate) fn await_rare(&self, calls: u32) {
+        self.rare.set(calls);
     }
 
     /// The number of calls so far, measured or skipped.
@@ -162,10 +169,11 @@ impl Bursts {
     }
 
     /// Lets one call in `every` be in bursts from the next choice on. If it `restarts`, that block begins at the next
-    /// call. `rarest` is the largest number of calls of which one is measured.
-    pub(crate) fn set_every(&self, every: u32, rarest: u32, restarts: bool) {
+    /// call. `rarest` is the largest number of calls of which one is measured, and `marks` the number of thinned marks.
+    pub(crate) fn set_every(&self, every: u32, rarest: u32, marks: u32, restarts: bool) {
         self.every.set(every);
         self.rarest.set(rarest);
+        self.marks.set(marks);
         if restarts {
             self.gap.end();
             self.later.set(0);
@@ -220,9 +228,16 @@ impl Bursts {
         self.is_burst.set(false);
         self.is_over.set(false);
         let before = self.before.get();
-        let warm_up = before.min((self.length.get() / WARM_UP).min(LONGEST_WARM_UP).into());
+        let most = LONGEST_WARM_UP.max(self.marks.get().saturating_mul(WARM_UP_OF_EACH));
+        let warm_up = before.min((self.length.get() / WARM_UP).min(most).into());
         self.warm_up.set(warm_up);
         self.begin_gap(before - warm_up);
+    }
+
+    /// Bursts of at least so many calls grow no more.
+    fn longest(&self) -> u32 {
+        let [least, most] = LONGEST;
+        self.marks.get().saturating_mul(CALLS_OF_EACH).clamp(least, most)
     }
 
     /// Chooses when the next burst begins, after all calls of this one were counted. It `is_inside` if other calls are
@@ -235,7 +250,7 @@ impl Bursts {
         // If some thinned marks are rarer, fewer bursts count: those that have all of them.
         let is_cold = self.every.get() >= COLD && self.every == self.rarest;
         let enough = if is_cold { OF_A_LENGTH_IF_COLD } else { OF_A_LENGTH };
-        let is_longer = bursts >= enough && length < LONGEST && !self.is_calibrating.get();
+        let is_longer = bursts >= enough && length < self.longest() && !self.is_calibrating.get();
         let length = if is_longer { length * 2 } else { length };
         self.length.set(length);
         self.of_length.set(if is_longer { 0 } else { bursts });
@@ -263,7 +278,7 @@ impl Bursts {
         self.is_calibrating.set(true);
         self.length.set(1);
         self.of_length.set(0);
-        self.set_every(1, 1, true);
+        self.set_every(1, 1, 1, true);
     }
 
     /// Lets calibration measure all calls, or skip them.
@@ -290,7 +305,7 @@ mod tests {
     #[test]
     fn parts_of_gaps_end_at_the_same_calls_wherever_bursts_are() {
         let (bursts, random) = (Bursts::default(), Cell::new(7));
-        bursts.set_every(1 << 20, 1 << 20, true);
+        bursts.set_every(1 << 20, 1 << 20, 1, true);
         let (mut begun, mut parts) = (0, 0);
         while begun < 3 {
             let skipped = (0..=PART).take_while(|_| bursts.gap.skips()).count() as u64;
@@ -312,5 +327,19 @@ mod tests {
             }
         }
         assert!(parts > 3, "{parts}");
+    }
+
+    #[test]
+    fn bursts_grow_until_they_have_enough_calls_for_each_mark() {
+        for (marks, longest) in [(1, 4_096), (128, 4_096), (129, 8_192), (359, 16_384), (16_000, 16_384)] {
+            let (bursts, random) = (Bursts::default(), Cell::new(7));
+            bursts.set_every(64, 64, marks, true);
+            for _ in 0..200 {
+                bursts.choose_next(false, &random);
+                bursts.end();
+                bursts.begin(&random);
+            }
+            assert_eq!(bursts.length(), longest, "{marks}");
+        }
     }
 }

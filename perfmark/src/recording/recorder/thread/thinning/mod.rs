@@ -21,6 +21,8 @@ use self::preemption::Preemption;
 use super::event_set::EventSet;
 use super::overhead::Numbers;
 use super::plan::Plan;
+use super::state::HeldRecorder;
+use crate::compact::index_or_push;
 use crate::platform::usage::{monotonic_ns, thread_cpu_ns};
 use crate::recording::mark::mark_settings;
 use crate::recording::mark::{Mark, entry};
@@ -67,6 +69,8 @@ pub(crate) struct Thinning {
     every: Cell<u32>,
     /// The smallest and the largest number of calls of which one is measured. `None` if no mark is thinned.
     range: Cell<Option<(u32, u32)>>,
+    /// The number of marks that are thinned.
+    thinned: Cell<u32>,
     /// The number of measured calls at the next adaptation.
     next_adaptation: Cell<u64>,
     /// The number of skipped calls at the last adaptation.
@@ -137,13 +141,10 @@ impl Thinning {
             self.seen_ns.set(thread_cpu_ns().unwrap_or(0));
             self.forget_load();
         }
-        let known = members.iter().position(|member| ptr::eq(member.mark, mark));
-        let index = known.unwrap_or_else(|| {
-            members.push(Box::new(Member::new(mark, slot, every, count)));
-            members.len() - 1
-        });
+        let (known, new) = (members.len(), || Box::new(Member::new(mark, slot, every, count)));
+        let index = index_or_push(&mut members, |member| ptr::eq(member.mark, mark), new);
         let member = &members[index];
-        if known.is_none() || member.every.get() != every {
+        if index == known || member.every.get() != every {
             // Its first calls may be in a gap of other marks. If all calls are measured, they are in bursts.
             member.is_rare.set(every == 0 && self.every.get() > 1 && member.has_few_calls());
         }
@@ -162,11 +163,12 @@ impl Thinning {
         Some(every).filter(|_| !member.is_rare.get())
     }
 
-    /// Notes the smallest and the largest number of calls of which one is measured.
+    /// Notes the smallest and the largest number of calls of which one is measured, and how many marks are thinned.
     #[allow(clippy::vec_box, reason = "as the field")]
     fn note_range(&self, members: &[Box<Member>]) {
         let each = || members.iter().filter_map(|member| self.every(member));
         self.range.set(each().min().zip(each().max()));
+        self.thinned.set(u32::try_from(each().count()).unwrap_or(u32::MAX));
     }
 
     /// Whether bursts are not as frequent as the thinned marks need.
@@ -177,7 +179,7 @@ impl Thinning {
     /// Lets bursts be as frequent as the thinned marks need, at once if it `may_restart`.
     pub(crate) fn apply_to(&self, bursts: &Bursts, may_restart: bool) {
         if let Some((smallest, largest)) = self.range.get() {
-            bursts.set_every(smallest, largest, may_restart && self.restarts(bursts));
+            bursts.set_every(smallest, largest, self.thinned.get(), may_restart && self.restarts(bursts));
         }
     }
 
@@ -210,11 +212,12 @@ impl Thinning {
         self.every.set(1);
     }
 
-    /// Chooses anew which marks are thinned, and how often bursts occur. Calls `changed` with the slot of each mark
-    /// that needs another plan from its next call on.
+    /// Chooses anew which marks are thinned, and how often bursts occur. Marks for which that changes have another plan
+    /// from their next call on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn adapt(&self, bursts: &Bursts, changed: impl Fn(u32)) {
+    pub(crate) fn adapt(&self, recorder: &HeldRecorder) {
+        let bursts = &recorder.bursts;
         self.skipped.set(bursts.skipped());
         let Ok(members) = self.members.try_borrow() else { return };
         self.learned.adapt();
@@ -231,6 +234,7 @@ impl Thinning {
         let of_each = u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_mul(MEASURED_OF_EACH);
         let measured = MEASURED_BETWEEN.max(of_each).max(in_interval);
         self.next_adaptation.set(bursts.measured() + u64::from(measured));
+        bursts.await_rare(measured);
         let with_every = || members.iter().filter(|member| member.every.get() > 0);
         let all: f64 = with_every().map(|member| member.load.get()).sum();
         let every = with_every().map(|member| member.every.get()).min().unwrap_or(1);
@@ -248,7 +252,11 @@ impl Thinning {
             }
             let every = self.every(member);
             if member.in_use.replace(every) != every {
-                changed(member.slot.get());
+                let plan = member.plans().find(|plan| plan.every() == every);
+                plan.inspect(|plan| member.teach(plan));
+                // SAFETY: CELLS: members live as long as the thread's cells, and `add_plan` requires that of plans,
+                // which have the member's slot. First calls bind plans before they are added.
+                unsafe { recorder.change_plan(member.slot.get(), plan) };
             }
         }
     }
@@ -356,15 +364,18 @@ impl Member {
     ///
     /// It lives as long as this member.
     pub(crate) unsafe fn add_plan(&self, plan: &Plan) {
-        if let Some(before) = self.plans().last() {
-            before.cells.teach(&plan.cells);
-        }
-        self.in_use.set(Some(plan.cells.weight).filter(|_| plan.is_thinned()));
+        self.teach(plan);
+        self.in_use.set(plan.every());
         if self.plans.borrow().contains(&ptr::from_ref(plan)) {
             return;
         }
         self.plans.borrow_mut().push(plan);
         self.seen.set(self.seen.get() + plan.cells.skipped.load(Relaxed));
+    }
+
+    /// Lets the plan begin with what the others of the mark learned.
+    fn teach(&self, plan: &Plan) {
+        self.plans().for_each(|known| known.cells.teach(&plan.cells));
     }
 
     /// Notes what measuring a call takes, as calibration measured it and the thread learned it.

@@ -12,7 +12,7 @@ use crate::platform::usage::{thread_cpu_ns, voluntary_switches};
 use crate::recording::start;
 use crate::settings::recording::is_off;
 
-/// Shorter calls are not looked at: that takes about a microsecond. Shorter times are not left out: interrupts take
+/// In a shorter time, no thread looks: that takes about a microsecond. Shorter times are not left out: interrupts take
 /// some, too.
 const LONG_NS: u64 = 16_000;
 /// Own work of perfmark that takes so many times longer contains time of other threads.
@@ -67,6 +67,10 @@ impl Preemption {
     /// The part of a call that ends now, of so many ticks, in which other threads had the CPU. 0 if the thread also
     /// waited by itself since the last time.
     pub(crate) fn in_call(&self, ticks: u64) -> u64 {
+        // Calls around others often end shortly after these.
+        if self.last.get().is_some_and(|last| clock::ticks().saturating_sub(last.ticks) <= self.long) {
+            return 0;
+        }
         let now = Usage::now();
         let Some((now, before)) = now.zip(self.last.replace(now)) else { return 0 };
         if now.voluntary_switches != before.voluntary_switches {
