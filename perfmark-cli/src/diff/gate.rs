@@ -11,7 +11,7 @@ use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPOR
 use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
-use crate::events::is_own;
+use crate::events::is_time;
 use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
@@ -131,7 +131,7 @@ impl Gate {
 
     /// Whether the event is a time or of a clock, and differs from run to run.
     pub(crate) fn is_of_clock(&self) -> bool {
-        is_own(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
+        is_time(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
     }
 
     /// The event's name among those of the reports. An event that no report has is an error.

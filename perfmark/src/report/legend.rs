@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use super::column::{INSN, IPC, OFF_CPU, SPREAD};
+use super::column::{ALLOCATIONS, BYTES, INSN, IPC, OFF_CPU, SPREAD};
 use super::grouping::group;
 use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, has_cost, is_called};
@@ -76,6 +76,8 @@ impl Legend<'_> {
         let share = || format!("{} Sorted by {}.{}", self.share(false), sort.name(), self.mode());
         let columns = [
             (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
+            (ALLOCATIONS, "allocs: allocations per call."),
+            (BYTES, "bytes: allocated bytes per call."),
             (INSN, "insn: instructions per call."),
             (IPC, "IPC: instructions per cycle."),
         ];
