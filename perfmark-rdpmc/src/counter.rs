@@ -103,8 +103,7 @@ impl Counter {
         std::iter::once(&self.pmu_event).chain(self.other_kinds.iter().flat_map(|others| others.pmu_events()))
     }
 
-    /// Turns user-space reads off: every reading uses `read(2)` from now on. For perfmark's recorder only; not covered
-    /// by this crate's stability promise.
+    /// Turns user-space reads off: every reading uses `read(2)` from now on.
     #[doc(hidden)]
     pub fn read_by_kernel_only(&mut self) {
         self.pmu_event.give_up_page("user-space reads were turned off");
@@ -114,16 +113,14 @@ impl Counter {
     }
 
     /// Adds one to `losses` when the counter gives up its descriptor, because another file may have its number (see
-    /// [the limits](crate#known-limits)). The end of a region does not give that reason. For perfmark's recorder only;
-    /// not covered by this crate's stability promise.
+    /// [the limits](crate#known-limits)). The end of a region does not give that reason.
     #[doc(hidden)]
     pub fn count_loss_in(&mut self, losses: Arc<AtomicU64>) {
         self.losses = Some(Losses { of_all: losses, is_counted: Cell::new(false) });
     }
 
     /// From now on, a `read(2)` is an error while other code has stopped the counter, and regions that are open then
-    /// are [`Delta::Unmeasured`]. A stop between two readings is not noticed. For perfmark's recorder only; not covered
-    /// by this crate's stability promise.
+    /// are [`Delta::Unmeasured`]. A stop between two readings is not noticed.
     #[doc(hidden)]
     pub fn notice_stops(&mut self, nanoseconds_per_tick: f64) {
         self.pmu_event.notice_stops(nanoseconds_per_tick);
@@ -198,8 +195,7 @@ impl Counter {
     }
 
     /// Begins a region if the kernel has not changed the page since the last one began, always in the same few
-    /// instructions. If it returns `false`, call [`begin`](Self::begin), which restores this fast path if possible. For
-    /// perfmark's recorder only; not covered by this crate's stability promise.
+    /// instructions. If it returns `false`, call [`begin`](Self::begin), which restores this fast path if possible.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -220,7 +216,6 @@ impl Counter {
     }
 
     /// Ends a region if the kernel did not change the page inside it. If it returns `None`, call [`end`](Self::end).
-    /// For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -235,7 +230,7 @@ impl Counter {
     }
 
     /// Remembers the page as it is, so that regions that begin now end unchanged, unless the kernel changes it again.
-    /// `false` if that is not possible. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// `false` if that is not possible.
     #[doc(hidden)]
     pub fn remember_page(&self) -> bool {
         self.other_kinds.is_none() && self.pmu_event.read_page().is_ok_and(|read| self.pmu_event.remember(&read))
@@ -243,7 +238,6 @@ impl Counter {
 
     /// Makes a region independent of the remembered page states. The counter remembers the last eight, one for each
     /// change of the page after which a region began. For regions that stay open while many others begin inside them.
-    /// For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     pub fn keep(&self, region: &mut Region) {
         if self.other_kinds.is_none()
@@ -273,7 +267,6 @@ impl Counter {
     }
 
     /// Ends a region for which [`end_unchanged`](Self::end_unchanged) returned `None`.
-    /// For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     #[inline(never)]
     #[must_use]

@@ -74,8 +74,7 @@ impl Sampler {
         self.open_with(if self.pages > 1 { "use fewer pages" } else { "open fewer rings" })
     }
 
-    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring. For perfmark's
-    /// recorder; not covered by this crate's stability promise.
+    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring.
     ///
     /// # Errors
     ///
@@ -310,8 +309,7 @@ impl Ring {
     }
 
     /// The word that [`head`](Self::head) loads, which must not be used in a child made by `fork` or `clone(2)`. `None`
-    /// in such a child. For perfmark's recorder, whose memory a fork wipes; not covered by this crate's stability
-    /// promise.
+    /// in such a child.
     #[doc(hidden)]
     #[must_use]
     pub fn data_head(&self) -> Option<&AtomicU64> {
