@@ -226,7 +226,7 @@ impl Counter {
     /// The remembered page state: the number of the hardware counter, the lock value for which it is valid, and the
     /// page. `None` if there is none, and for an event that is counted on several PMUs.
     pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
-        if self.other_kinds.is_some() { None } else { self.pmu_event.remembered() }
+        if self.other_kinds.is_some() { None } else { self.pmu_event.memory().remembered() }
     }
 
     /// Remembers the page as it is, so that regions that begin now end unchanged, unless the kernel changes it again.
@@ -241,7 +241,7 @@ impl Counter {
     #[doc(hidden)]
     pub fn keep(&self, region: &mut Region) {
         if self.other_kinds.is_none()
-            && let Some(beginning) = self.pmu_event.beginning(region)
+            && let Some(beginning) = self.pmu_event.memory().beginning(region)
         {
             *region = Region::from_reading(beginning);
         }
@@ -273,7 +273,7 @@ impl Counter {
     pub fn end_changed(&self, region: Region) -> Delta {
         let is_read_by_kernel = self.pmu_event.page().is_err() && self.other_kinds.is_none();
         let end = if is_read_by_kernel { self.counting_losses(self.pmu_event.kernel_read()) } else { self.reading() };
-        match (end, self.pmu_event.beginning(&region)) {
+        match (end, self.pmu_event.memory().beginning(&region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }

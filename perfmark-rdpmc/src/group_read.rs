@@ -44,7 +44,7 @@ impl GroupRead {
     #[inline]
     #[must_use]
     pub fn end(&self, counter: &Counter, region: &Region) -> Delta {
-        match (self.reading(counter), counter.pmu_event().beginning(region)) {
+        match (self.reading(counter), counter.pmu_event().memory().beginning(region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
