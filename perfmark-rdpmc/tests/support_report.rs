@@ -53,18 +53,26 @@ const ROOT: &str = "Name:\tx\nCapEff:\t000001ffffffffff\nNoNewPrivs:\t0\nSeccomp
 fn levels_and_capabilities_determine_what_may_be_counted() {
     let perfmon = "CapEff:\t0000004000000000\n";
     let admin = "CapEff:\t0000000000200000\n";
-    for (name, level, status, user, kernel) in [
-        ("nobody-1", "1\n", NOBODY, true, true),
-        ("nobody-2", "2\n", NOBODY, true, false),
-        ("nobody-3", "3\n", NOBODY, false, false),
-        ("perfmon-2", "2\n", perfmon, true, true),
-        ("perfmon-3", "3\n", perfmon, false, false),
-        ("admin-4", "4\n", admin, true, true),
-        ("root-3", "3\n", ROOT, true, true),
+    let allowed = |support: &Support| {
+        [support.user_mode(), support.kernel_part(), support.rights.kprobes(), support.rights.uprobes()]
+    };
+    for (name, level, status, expected) in [
+        ("nobody-1", "1\n", NOBODY, [true, true, false, false]),
+        ("nobody-2", "2\n", NOBODY, [true, false, false, false]),
+        ("nobody-3", "3\n", NOBODY, [false; 4]),
+        ("perfmon-2", "2\n", perfmon, [true, true, true, false]),
+        ("perfmon-3", "3\n", perfmon, [false; 4]),
+        ("admin-4", "4\n", admin, [true; 4]),
+        ("root-3", "3\n", ROOT, [true; 4]),
+        ("without-perf-events", "", ROOT, [false; 4]),
     ] {
         let support = described(name, &[(PARANOID, level), (STATUS, status)]);
-        assert_eq!((support.user_mode(), support.kernel_part()), (user, kernel), "{name}:\n{support}");
+        assert_eq!(allowed(&support), expected, "{name}:\n{support}");
     }
+    // The kernel of kernel.org treats 3 as 2.
+    let mut mainline = described("mainline-3", &[(PARANOID, "3\n"), (STATUS, perfmon)]);
+    mainline.rights.high_level_opens = true;
+    assert_eq!(allowed(&mainline), [true, true, true, false], "{mainline}");
     let three = described("debian", &[(PARANOID, "3\n"), (STATUS, NOBODY)]);
     let remedy = finding(&three, "user mode").remedy.expect("remedy");
     assert!(remedy.contains("sysctl kernel.perf_event_paranoid=2"), "{remedy}");
@@ -214,6 +222,9 @@ fn locked_memory_is_computed_from_its_two_limits() {
     assert_eq!(support.locked_memory.rlimit_memlock, Some(8 << 20));
     support.locked_memory.page_bytes = Some(4096);
     assert_eq!(support.locked_memory.counters(), Some(3 * 129 + 2048));
+    assert_eq!([1, 16].map(|pages| support.locked_memory.rings(pages)), [Some(2435 / 2), Some(2435 / 17)]);
+    support.locked_memory.rlimit_memlock = Some(u64::MAX);
+    assert_eq!((support.locked_memory.counters(), support.locked_memory.rings(1)), (None, None));
     (support.locked_memory.perf_event_mlock_kb, support.locked_memory.rlimit_memlock) = (Some(0), Some(4096));
     assert!(finding(&support, "locked memory").remedy.expect("remedy").contains("ulimit -l"));
     every_obstacle_has_its_remedy(&support);
