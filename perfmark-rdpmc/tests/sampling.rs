@@ -24,7 +24,7 @@ mod signals;
 #[path = "sampling/switches.rs"]
 mod switches;
 
-use perfmark_rdpmc::sample::{Ring, Sampler};
+use perfmark_rdpmc::sample::{Body, Origin, Record, Ring, Sample, Sampler};
 use support::{named, trial};
 
 /// Tests that change the entire process.
@@ -92,6 +92,22 @@ fn main() {
 
 fn open(sampler: &Sampler) -> Ring {
     sampler.open().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Calls `each` for each record in the ring.
+fn for_each_record(ring: &Ring, mut each: impl FnMut(Record<'_>)) {
+    let mut reader = ring.reader().expect("no other reader");
+    while let Some(record) = reader.read() {
+        each(record);
+    }
+}
+
+/// The same for a ring that has samples only.
+fn for_each_sample(ring: &Ring, mut each: impl FnMut(Sample<'_>, Origin)) {
+    for_each_record(ring, |record| match record.body {
+        Body::Sample(sample) => each(sample, record.origin),
+        other => panic!("{other:?}"),
+    });
 }
 
 fn gettid() -> u32 {

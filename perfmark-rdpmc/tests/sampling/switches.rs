@@ -8,7 +8,7 @@ use std::time::Duration;
 use perfmark_rdpmc::Target;
 use perfmark_rdpmc::sample::{Body, Clock, Content, Records, Ring, Sampler, Switch};
 
-use super::{gettid, open, process};
+use super::{for_each_record, gettid, open, process};
 
 fn switches() -> Sampler {
     Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME | Content::THREAD).pages(1)
@@ -16,7 +16,7 @@ fn switches() -> Sampler {
 
 /// The switches in the ring, and when they were.
 fn drained(ring: &Ring) -> Vec<(u64, Switch)> {
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = ring.reader().expect("no other reader");
     let mut all = Vec::new();
     while let Some(record) = reader.read() {
         let Body::Switch(switch) = record.body else { panic!("{record:?}") };
@@ -115,17 +115,14 @@ pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
     let ended = perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
     assert!(ended.len() == 1 && ended[0].ring == 0 && ended[0].has_ended, "{ended:?}");
     assert!(ring.count().is_ok());
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
     let (mut switches, mut exits) = (0, 0);
-    while let Some(record) = reader.read() {
-        match record.body {
-            Body::Switch(_) => switches += 1,
-            Body::Exit(task) => {
-                assert_eq!((task.thread.tid, task.thread.pid), (tid, std::process::id()));
-                exits += 1;
-            }
-            other => panic!("{other:?}"),
+    for_each_record(&ring, |record| match record.body {
+        Body::Switch(_) => switches += 1,
+        Body::Exit(task) => {
+            assert_eq!((task.thread.tid, task.thread.pid), (tid, std::process::id()));
+            exits += 1;
         }
-    }
+        other => panic!("{other:?}"),
+    });
     assert!(switches > 0 && exits == 1, "{switches} {exits}");
 }
