@@ -41,7 +41,7 @@ fn main() {
 }
 
 fn parse(text: &str) -> Event {
-    text.parse().unwrap_or_else(|error| panic!("{error}"))
+    text.parse().expect("an event")
 }
 
 fn fixture(name: &str) -> Machine {

@@ -27,7 +27,7 @@ fn main() {
 }
 
 fn open(attr: &Attr) -> Counter {
-    Counter::open(attr).unwrap_or_else(|error| panic!("{error}"))
+    Counter::open(attr).expect("opens")
 }
 
 fn read(counter: &Counter) -> Reading {

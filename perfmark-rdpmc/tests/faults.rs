@@ -127,7 +127,7 @@ fn leaks() {
     let before = open_resources();
     for _ in 0..100 {
         let counter = open(&attr);
-        let three = Group::open(&group(3)).unwrap_or_else(|error| panic!("{error}"));
+        let three = Group::open(&group(3)).expect("opens");
         let pages = if attr.event().is_hardware() { 4 } else { 0 };
         assert_eq!(open_resources(), (before.0 + 4, before.1 + pages), "{counter:?} {three:?}");
         let _ = Counter::open(&none);
@@ -264,11 +264,11 @@ fn no_locked_memory() {
         assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
         assert_eq!(libc::setuid(65_534), 0);
     }
-    let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
+    let counter = Counter::open(&Attr::new(Hardware::Instructions)).expect("opens");
     let why = counter.user_reads().expect_err("no page");
     println!("{why}");
     assert_eq!(why, "EPERM: no locked memory is left for the counter's page; raise kernel.perf_event_mlock_kb");
-    let group = Group::open(&vec![Attr::new(Hardware::Instructions); 2]).unwrap_or_else(|error| panic!("{error}"));
+    let group = Group::open(&vec![Attr::new(Hardware::Instructions); 2]).expect("opens");
     assert!(group.read_user().is_none() && group.read().is_ok(), "by the kernel");
     let before = counter.read().expect("by the kernel");
     let length = known_loop(1_000_000);

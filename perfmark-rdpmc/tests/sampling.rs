@@ -91,7 +91,7 @@ fn main() {
 }
 
 fn open(sampler: &Sampler) -> Ring {
-    sampler.open().unwrap_or_else(|error| panic!("{error}"))
+    sampler.open().expect("opens")
 }
 
 /// Calls `each` for each record in the ring.

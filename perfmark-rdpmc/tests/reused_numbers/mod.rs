@@ -36,14 +36,12 @@ pub(super) fn all_kinds() {
         let counters: Vec<Counter> =
             FIRST_USES.iter().map(|_| counter(&Attr::new(Software::TaskClock)).expect("opens")).collect();
         let best = counter(&attr).expect("opens");
-        let groups =
-            [0; 3].map(|_| Group::open(&[attr.clone(), attr.clone()]).unwrap_or_else(|error| panic!("{error}")));
+        let groups = [0; 3].map(|_| Group::open(&[attr.clone(), attr.clone()]).expect("opens"));
         // Three counters that are read at once.
         let leader = counter(&Attr::new(Software::PageFaults)).expect("opens");
-        let opened = Counter::open_reader(&Attr::new(Software::TaskClock), &leader);
-        let reader = opened.unwrap_or_else(|error| panic!("{error}"));
-        let opened = Counter::open_member(&Attr::new(Software::CpuClock), &leader, &reader);
-        let mut joined = [leader, reader, opened.unwrap_or_else(|error| panic!("{error}"))];
+        let reader = Counter::open_reader(&Attr::new(Software::TaskClock), &leader).expect("opens");
+        let member = Counter::open_member(&Attr::new(Software::CpuClock), &leader, &reader).expect("opens");
+        let mut joined = [leader, reader, member];
         let losses_of_joined = Arc::new(AtomicU64::new(0));
         for counter in &mut joined {
             counter.count_loss_in(losses_of_joined.clone());

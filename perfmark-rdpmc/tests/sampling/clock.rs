@@ -35,14 +35,14 @@ pub(super) fn a_millisecond() {
     let content = Content::IP | Content::THREAD | Content::PERIOD;
     let ring = open(&Sampler::new(Attr::new(Software::TaskClock).disabled(true)).period(PERIOD).content(content));
     let (before, mut samples) = (switches(), 0);
-    ring.enable().unwrap_or_else(|error| panic!("{error}"));
+    ring.enable().expect("allowed");
     while samples < SAMPLES {
         let _ = known_loop(400_000);
         samples += drained(&ring);
     }
-    ring.disable().unwrap_or_else(|error| panic!("{error}"));
+    ring.disable().expect("allowed");
     samples += drained(&ring);
-    let (count, switches) = (ring.count().unwrap_or_else(|error| panic!("{error}")), switches() - before);
+    let (count, switches) = (ring.count().expect("readable"), switches() - before);
     println!("{samples} samples, {switches} switches: {count:?}");
     // One more, because the timer and the count use different clocks.
     assert!(samples <= count.value / PERIOD + switches + 1, "{samples} samples, {switches} switches: {count:?}");

@@ -64,7 +64,7 @@ pub(super) fn every_fault_has_its_exact_address() {
     let sampled = sampled(&ring, &touched);
     println!("{} of {} exact", sampled.len(), touched.len());
     assert_eq!(sampled, touched);
-    assert_eq!(ring.count().unwrap_or_else(|error| panic!("{error}")).lost.unwrap_or(0), 0);
+    assert_eq!(ring.count().expect("readable").lost.unwrap_or(0), 0);
 }
 
 /// Each fault is a record or a lost one: the kernel does not throttle an event with a period of 1.
@@ -73,17 +73,14 @@ pub(super) fn lost_records_are_counted_exactly() {
     let ring = open(&faults().pages(1));
     // The kernel leaves one byte free.
     let capacity = ring.bytes() / 16 - 1;
-    let check = |what: &str, result: Result<(), perfmark_rdpmc::Error>| {
-        result.unwrap_or_else(|error| panic!("{what}: {error}"));
-    };
     touch(capacity + LOST);
-    check("disable", ring.disable());
+    ring.disable().expect("allowed");
     assert_eq!(drained(&ring), (capacity as u64, 0), "the loss is reported once there is room");
-    check("enable", ring.enable());
+    ring.enable().expect("allowed");
     touch(10);
-    check("disable", ring.disable());
+    ring.disable().expect("allowed");
     let (samples, lost) = drained(&ring);
-    let count = ring.count().unwrap_or_else(|error| panic!("{error}"));
+    let count = ring.count().expect("readable");
     println!("{capacity} samples, {samples} more, {lost} lost: {count:?}");
     assert_eq!(capacity as u64 + samples + lost, count.value);
     assert!(lost >= LOST as u64, "{lost}");
@@ -127,7 +124,7 @@ pub(super) fn the_newest_records_of_an_overwritten_ring_are_read_first() {
 
 pub(super) fn a_reader_of_an_overwritten_ring_keeps_its_pause() {
     let ring = open(&faults().pages(1).overwrite(true));
-    let pause = |pause| ring.pause_output(pause).unwrap_or_else(|error| panic!("{error}"));
+    let pause = |pause| ring.pause_output(pause).expect("allowed");
     let written = || {
         let before = ring.head();
         touch(10);
@@ -158,7 +155,7 @@ pub(super) fn a_reader_that_was_refused_pauses_nothing() {
     assert!(replace(other.as_raw_fd()) >= 0);
     assert!(ring.reader().is_err());
     assert!(replace(own.as_raw_fd()) >= 0);
-    ring.pause_output(false).unwrap_or_else(|error| panic!("{error}"));
+    ring.pause_output(false).expect("allowed");
     let before = ring.head();
     touch(10);
     assert_ne!(ring.head(), before);
@@ -189,7 +186,7 @@ pub(super) fn samples_contain_what_was_requested() {
     let on_the_stack = 0xfeed_f00d_dead_beef_u64;
     let touched = touch(3);
     std::hint::black_box(&on_the_stack);
-    let id = ring.id().unwrap_or_else(|error| panic!("{error}"));
+    let id = ring.id().expect("readable");
     let (mut counts, mut last_time) = (Vec::new(), 0);
     for_each_sample(&ring, |sample, origin| {
         if !touched.contains(&sample.address.expect("requested")) {
@@ -226,7 +223,7 @@ pub(super) fn flags_of_a_field_are_as_those_of_methods() {
     const WRITE_BACKWARD: u64 = 1 << 27;
     let stopped = open(&Sampler::new(Attr::new(Software::PageFaults).field(Field::Flags, DISABLED)));
     touch(5);
-    assert_eq!(stopped.count().unwrap_or_else(|error| panic!("{error}")).value, 0);
+    assert_eq!(stopped.count().expect("readable").value, 0);
     let attr = Attr::new(Software::PageFaults).field(Field::Flags, WRITE_BACKWARD);
     let ring = open(&Sampler::new(attr).content(Content::ADDRESS));
     let touched = touch(5);
@@ -237,10 +234,10 @@ pub(super) fn two_events_share_a_ring() {
     let content = Content::IDENTIFIER;
     let mut ring = open(&faults().content(content));
     let clock = Sampler::new(Attr::new(Software::TaskClock)).content(content | Content::ADDRESS).period(1_000_000);
-    let added = ring.add(&clock).unwrap_or_else(|error| panic!("{error}"));
-    let own = ring.id().unwrap_or_else(|error| panic!("{error}"));
+    let added = ring.add(&clock).expect("allowed");
+    let own = ring.id().expect("readable");
     // Software events are the same on all kinds of core.
-    assert_eq!(ring.ids().unwrap_or_else(|error| panic!("{error}")), [[own], [added]]);
+    assert_eq!(ring.ids().expect("readable"), [[own], [added]]);
     let (mut faults, mut ticks) = (0, 0);
     while faults == 0 || ticks == 0 {
         touch(10);
@@ -287,7 +284,7 @@ pub(super) fn the_counts_in_samples_contain_what_was_chosen() {
         for (sampler, events) in [(sampler.clone(), 1), (sampler.group([Attr::new(Software::TaskClock)]), 2)] {
             let ring = open(&sampler);
             touch(3);
-            let id = ring.id().unwrap_or_else(|error| panic!("{error}"));
+            let id = ring.id().expect("readable");
             let chosen = |part| format.contains(part);
             let mut last = 0;
             for_each_sample(&ring, |sample, _| {
@@ -312,7 +309,6 @@ pub(super) fn the_samples_of_counters_go_to_a_ring() {
     let (ring, faults) = (open(&Sampler::dummy().content(content)), faults().content(content));
     // Another event, because of the limit of `Content::IDENTIFIER`.
     let minor = Sampler::new(Attr::new(Software::MinorFaults)).content(content);
-    let check = |result: Result<(), perfmark_rdpmc::Error>| result.unwrap_or_else(|error| panic!("{error}"));
     // The samples of an event for the pages that are touched now.
     let sampled = |id: u64| {
         let touched = touch(20);
@@ -322,19 +318,18 @@ pub(super) fn the_samples_of_counters_go_to_a_ring() {
         });
         (all == touched, all.is_empty())
     };
-    let own = Counter::open(minor.attr()).unwrap_or_else(|error| panic!("{error}"));
-    let of_thread = TargetCounter::open(faults.attr(), &Target::thread(gettid()));
-    let of_thread = of_thread.unwrap_or_else(|error| panic!("{error}"));
-    let ids = [own.id(), of_thread.id()].map(|id| id.unwrap_or_else(|error| panic!("{error}")));
+    let own = Counter::open(minor.attr()).expect("opens");
+    let of_thread = TargetCounter::open(faults.attr(), &Target::thread(gettid())).expect("opens");
+    let ids = [own.id(), of_thread.id()].map(|id| id.expect("readable"));
     assert_eq!(ids.map(sampled), [(false, true); 2], "neither has a ring");
-    check(own.set_output(Some(&ring)));
+    own.set_output(Some(&ring)).expect("allowed");
     assert_eq!(ids.map(sampled), [(true, false), (false, true)]);
-    check(of_thread.set_output(Some(&ring)));
+    of_thread.set_output(Some(&ring)).expect("allowed");
     assert_eq!(ids.map(sampled), [(true, false); 2]);
-    check(own.set_output(None));
+    own.set_output(None).expect("allowed");
     assert_eq!(ids.map(sampled), [(false, true), (true, false)]);
     let refused = |attr: &Attr, ring: &Ring| {
-        let counter = Counter::open(attr).unwrap_or_else(|error| panic!("{error}"));
+        let counter = Counter::open(attr).expect("opens");
         counter.set_output(Some(ring)).expect_err("not to this ring").to_string()
     };
     let message = refused(faults.clone().content(Content::TIME).attr(), &ring);
@@ -357,7 +352,7 @@ pub(super) fn a_ring_is_ready_after_as_many_samples_as_requested() {
     for sampler in [faults().wakeup_events(SAMPLES), faults().wakeup_watermark(SAMPLES * 16 - 1)] {
         let (ring, idle) = (open(&sampler), open(&Sampler::dummy()));
         let ready = || {
-            let ready = sample::wait(&[&idle, &ring], Some(Duration::ZERO)).unwrap_or_else(|error| panic!("{error}"));
+            let ready = sample::wait(&[&idle, &ring], Some(Duration::ZERO)).expect("readable");
             ready.iter().map(|ready| (ready.ring, ready.is_ready, ready.has_ended)).collect::<Vec<_>>()
         };
         assert_eq!(ready(), []);
@@ -415,31 +410,28 @@ pub(super) fn an_event_loop_waits_for_a_rings_descriptor() {
 pub(super) fn requests_change_what_is_sampled() {
     let ring = open(&Sampler::new(Attr::new(Software::PageFaults).disabled(true)).content(Content::ADDRESS));
     let sampled = |touched: Vec<u64>| sampled(&ring, &touched).len();
-    let check = |what: &str, result: Result<(), perfmark_rdpmc::Error>| {
-        result.unwrap_or_else(|error| panic!("{what}: {error}"));
-    };
     assert_eq!(sampled(touch(10)), 0, "opened stopped");
-    check("refresh", ring.refresh(3));
+    ring.refresh(3).expect("allowed");
     touch(10);
     assert_eq!(addresses(&ring).len(), 3, "stopped after three");
-    check("enable", ring.enable());
+    ring.enable().expect("allowed");
     assert_eq!(sampled(touch(10)), 10);
-    check("pause", ring.pause_output(true));
+    ring.pause_output(true).expect("allowed");
     touch(10);
-    check("resume", ring.pause_output(false));
+    ring.pause_output(false).expect("allowed");
     assert!(ring.count().is_ok_and(|count| count.lost.is_none_or(|lost| lost >= 10)));
     assert_eq!(sampled(touch(10)), 10);
-    check("set_period", ring.set_period(5));
+    ring.set_period(5).expect("allowed");
     // The kernel completes the old period first.
     touch(10);
-    let counted = || ring.count().unwrap_or_else(|error| panic!("{error}")).value;
+    let counted = || ring.count().expect("readable").value;
     let (_, before) = (addresses(&ring), counted());
     touch(50);
     let (few, counted) = (addresses(&ring).len() as u64, counted() - before);
     assert!(counted >= 50 && few.abs_diff(counted / 5) <= 1, "{few} of {counted} with a period of 5");
-    check("disable", ring.disable());
+    ring.disable().expect("allowed");
     assert_eq!(sampled(touch(10)), 0);
-    check("reset", ring.reset());
+    ring.reset().expect("allowed");
     assert_eq!(ring.count().map(|count| (count.value, count.enabled > 0)), Ok((0, true)), "the times continue");
     let error = ring.refresh(0).expect_err("no limit");
     assert!(error.to_string().contains("without a limit if asked for 0 more samples"), "{error}");
@@ -462,7 +454,7 @@ pub(super) fn a_sampled_breakpoint_can_be_moved_to_another_variable() {
     let address = |n: usize| std::ptr::from_ref(&VARIABLES[n]).addr() as u64;
     write();
     assert_eq!(addresses(&ring), [address(0); 7]);
-    ring.modify_attributes(&on(1)).unwrap_or_else(|error| panic!("{error}"));
+    ring.modify_attributes(&on(1)).expect("allowed");
     write();
     assert_eq!(addresses(&ring), [address(1); 7]);
     let error = ring.modify_attributes(&on(0).content(Content::IP)).expect_err("more than the address").to_string();

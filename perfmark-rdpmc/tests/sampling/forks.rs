@@ -30,7 +30,7 @@ pub(super) fn a_child_has_no_ring() {
         touch(10);
         has_no_ring(&ring) && is_forked(ring.disable())
     }));
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = ring.reader().expect("readable");
     assert!(in_child(fork, || {
         touch(10);
         // A ring of its own works.

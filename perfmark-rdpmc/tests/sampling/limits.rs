@@ -89,8 +89,7 @@ pub(super) fn what_is_refused_is_named_with_its_remedy() {
 
 pub(super) fn requests_that_are_refused_later_name_the_cause() {
     let mut ring = open(&Sampler::new(Attr::new(Software::TaskClock)));
-    let added = ring.add(&faults().frequency(99));
-    added.unwrap_or_else(|error| panic!("{error}"));
+    ring.add(&faults().frequency(99)).expect("allowed");
     let error = |result: Result<(), perfmark_rdpmc::Error>| result.expect_err("refused").to_string();
     for period in [0, u64::MAX] {
         let why = ["ioctl(PERIOD)", "EINVAL", &format!("a period of {period}"), "from 1 to 2^63 - 1"];
@@ -176,7 +175,7 @@ pub(super) fn unprivileged_requests_are_allowed() {
     drop(open(&faults().inherit_thread(true).target(Target::this_thread().on_cpu(0))));
     let removed = faults().remove_on_exec(true);
     drop(open(&removed));
-    Group::open(&[removed.attr().clone()]).unwrap_or_else(|error| panic!("{error}"));
+    Group::open(&[removed.attr().clone()]).expect("opens");
     drop(open(&Sampler::new(Attr::new(Software::TaskClock).precise_ip(2)).frequency(997)));
 }
 

@@ -15,10 +15,10 @@ fn cycles() -> Sampler {
 
 pub(super) fn every_overflow_is_a_sample() {
     let ring = open(&cycles());
-    let before = ring.count().unwrap_or_else(|error| panic!("{error}"));
+    let before = ring.count().expect("readable");
     let executed = known_loop(50_000_000);
-    let after = ring.count().unwrap_or_else(|error| panic!("{error}"));
-    ring.disable().unwrap_or_else(|error| panic!("{error}"));
+    let after = ring.count().expect("readable");
+    ring.disable().expect("allowed");
     let mut samples: u64 = 0;
     for_each_record(&ring, |record| match record.body {
         Body::Sample(_) => samples += 1,
@@ -36,7 +36,7 @@ pub(super) fn every_overflow_is_a_sample() {
 
 pub(super) fn a_sample_inside_a_region_does_not_change_its_count() {
     const REGIONS: usize = 400;
-    let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
+    let counter = Counter::open(&Attr::new(Hardware::Instructions)).expect("opens");
     let ring = open(&cycles());
     let (mut region, mut with, mut without) = (Region::default(), Vec::new(), Vec::new());
     let (mut last_lock, mut unchanged) = (None, 0);

@@ -41,7 +41,7 @@ pub(super) fn mappings_names_and_threads() {
         std::thread::spawn(move || sender.send(gettid()).expect("received")).join().expect("does not panic");
         let created = receiver.recv().expect("sent");
 
-        let (pid, tid, id) = (std::process::id(), gettid(), ring.id().unwrap_or_else(|error| panic!("{error}")));
+        let (pid, tid, id) = (std::process::id(), gettid(), ring.id().expect("readable"));
         let is_this = |thread: ThreadId| (thread.pid, thread.tid) == (pid, tid);
         let is_here = |origin: &Origin| match origin {
             Origin { thread: Some(thread), time: Some(1..), id: Some(of), cpu: Some(_), .. } => {

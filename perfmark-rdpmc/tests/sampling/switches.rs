@@ -110,9 +110,9 @@ pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
     other.join().expect("does not panic");
     // The kernel ends the thread a little later than that.
     while !ring.has_ended() {
-        perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
+        perfmark_rdpmc::sample::wait(&[&ring], None).expect("readable");
     }
-    let ended = perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
+    let ended = perfmark_rdpmc::sample::wait(&[&ring], None).expect("readable");
     assert!(ended.len() == 1 && ended[0].ring == 0 && ended[0].has_ended, "{ended:?}");
     assert!(ring.count().is_ok());
     let (mut switches, mut exits) = (0, 0);
