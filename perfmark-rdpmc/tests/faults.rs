@@ -38,8 +38,8 @@ const ALONE: [(&str, fn()); 13] = [
 
 /// The same, on a PMU.
 const ALONE_ON_PMU: [(&str, fn()); 3] = [
-    ("a page's address is used again", forks::address_used_again),
-    ("numbers are reused off the PMU", reused_numbers::multiplexed),
+    ("page's address used again", forks::address_used_again),
+    ("reused off the PMU", reused_numbers::multiplexed),
     ("no locked memory", no_locked_memory),
 ];
 
@@ -55,10 +55,8 @@ fn main() {
         &[
             ("hardware_counters_fail_in_a_forked_child", || forks::fork(&Attr::new(Hardware::Instructions))),
             ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
-            ("a_forked_child_keeps_mappings_at_the_address_of_a_former_page", || {
-                passes("a page's address is used again")
-            }),
-            ("descriptor_numbers_of_other_files_are_not_used_off_the_pmu", || passes("numbers are reused off the PMU")),
+            ("a_forked_child_keeps_mappings_at_the_address_of_a_former_page", || passes("page's address used again")),
+            ("descriptor_numbers_of_other_files_are_not_used_off_the_pmu", || passes("reused off the PMU")),
             ("without_locked_memory_counters_are_read_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],

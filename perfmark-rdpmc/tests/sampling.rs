@@ -25,6 +25,7 @@ mod signals;
 mod switches;
 
 use perfmark_rdpmc::sample::{Body, Origin, Record, Ring, Sample, Sampler};
+use process::gettid;
 use support::{named, trial};
 
 /// Tests that change the entire process.
@@ -108,11 +109,6 @@ fn for_each_sample(ring: &Ring, mut each: impl FnMut(Sample<'_>, Origin)) {
         Body::Sample(sample) => each(sample, record.origin),
         other => panic!("{other:?}"),
     });
-}
-
-fn gettid() -> u32 {
-    // SAFETY: takes nothing.
-    u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).expect("small")
 }
 
 /// Gives up root's permissions, if this is root, and runs the test where the kernel allows it to others.

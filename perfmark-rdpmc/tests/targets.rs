@@ -155,13 +155,11 @@ fn ended_thread() {
     let (started, tid) = std::sync::mpsc::channel();
     let (go, ready) = std::sync::mpsc::channel();
     let thread = thread::spawn(move || {
-        // SAFETY: takes nothing.
-        started.send(unsafe { libc::gettid() }).expect("received");
+        started.send(process::gettid()).expect("received");
         ready.recv().expect("sent");
         memory::faults(usize::try_from(PAGES).expect("few"));
     });
-    let tid = u32::try_from(tid.recv().expect("sent")).expect("small");
-    let counter = open(&page_faults(), &Target::thread(tid));
+    let counter = open(&page_faults(), &Target::thread(tid.recv().expect("sent")));
     go.send(()).expect("received");
     thread.join().expect("does not panic");
     let value = counter.read().expect("readable").value;
@@ -222,9 +220,7 @@ fn on_cpu() {
         for &cpu in &cpus {
             let on = u32::try_from(cpu).expect("small");
             let own = |target: Target| open(&page_faults(), &target.on_cpu(on));
-            // SAFETY: takes nothing.
-            let tid = u32::try_from(unsafe { libc::gettid() }).expect("small");
-            for counter in [own(Target::this_thread()), own(Target::thread(tid))] {
+            for counter in [own(Target::this_thread()), own(Target::thread(process::gettid()))] {
                 let memory = memory::Memory::new(usize::try_from(PAGES).expect("few"));
                 let before = counter.read().expect("readable");
                 memory.touch();

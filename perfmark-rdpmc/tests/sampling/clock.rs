@@ -5,7 +5,7 @@ use perfmark_rdpmc::sample::{Body, Clock, Content, Mode, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software, known_loop};
 
 use super::faults::{faults, touch};
-use super::process::switches;
+use super::process::{now, switches};
 use super::{for_each_record, for_each_sample, gettid, open};
 
 const PERIOD: u64 = 1_000_000;
@@ -57,16 +57,10 @@ pub(super) fn the_times_of_samples_are_of_the_clock_that_was_chosen() {
         (Clock::Boottime, libc::CLOCK_BOOTTIME),
         (Clock::Tai, libc::CLOCK_TAI),
     ] {
-        let now = || {
-            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: live memory.
-            assert_eq!(unsafe { libc::clock_gettime(id, &raw mut time) }, 0);
-            u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
-        };
         let ring = open(&faults().content(Content::TIME).clock(clock));
-        let before = now();
+        let before = now(id);
         let touched = touch(1);
-        let after = now();
+        let after = now(id);
         let mut found = false;
         for_each_sample(&ring, |sample, origin| {
             if sample.address == Some(touched[0]) {

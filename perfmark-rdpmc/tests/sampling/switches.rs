@@ -65,27 +65,20 @@ pub(super) fn the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu() {
     println!("{still} regions on the CPU, {moved} with a switch");
 }
 
-fn monotonic() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: live memory.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
-}
-
 pub(super) fn a_wait_is_blocked_time() {
     let ring = open(&switches().clock(Clock::Monotonic));
     let this = gettid();
     let (mut end, start) = std::io::pipe().expect("descriptors are left");
-    let before = monotonic();
+    let before = process::now(libc::CLOCK_MONOTONIC);
     drained(&ring);
     let other = thread::spawn(move || {
         process::until_blocked(this, libc::SYS_read);
-        let blocked = monotonic();
+        let blocked = process::now(libc::CLOCK_MONOTONIC);
         drop(start);
         blocked
     });
     assert_eq!(end.read(&mut [0]).expect("a pipe"), 0);
-    let (all, after) = (drained(&ring), monotonic());
+    let (all, after) = (drained(&ring), process::now(libc::CLOCK_MONOTONIC));
     let blocked = other.join().expect("does not panic");
     println!("{all:?}: blocked at {blocked}");
     // It may also have been off the CPU before or after.
