@@ -2,12 +2,9 @@
 
 use std::str::FromStr;
 
-/// The words of `struct perf_event_attr` that contain a PMU's fields.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Words {
-    /// `config`, `config1`, `config2`, `config3` (the last since linux 6.3).
-    pub(crate) config: [u64; 4],
-}
+/// The words of `struct perf_event_attr` that contain a PMU's fields: `config`, `config1`, `config2`, `config3` (the
+/// last since linux 6.3).
+pub(crate) type Words = [u64; 4];
 
 /// The position of a field in the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ impl Format {
 
     /// Sets the field's value. The value must fit.
     pub(crate) fn set(self, words: &mut Words, value: u64) {
-        let word = &mut words.config[self.word];
+        let word = &mut words[self.word];
         *word &= !self.mask;
         let (mut mask, mut value) = (self.mask, value);
         while mask != 0 && value != 0 {
