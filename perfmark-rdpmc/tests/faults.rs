@@ -102,10 +102,8 @@ fn descriptors() {
 
 /// Checks that existing counters and the tick counter still work.
 fn still_works(counter: &Counter) {
-    let (before, ticks) = (counter.read().expect("readable"), clock::ticks());
-    let _ = known_loop(100_000);
-    let delta = counter.read().expect("readable").since(&before);
-    assert!(matches!(delta, Delta::Exact(100..)) && clock::ticks() > ticks, "{delta:?}");
+    let ticks = clock::ticks();
+    assert!(forks::continues(counter) && clock::ticks() > ticks, "{counter:?}");
 }
 
 /// The number of descriptors and of perf event mappings of this process.

@@ -1,6 +1,6 @@
 //! What the kernel refuses, and why.
 
-use perfmark_rdpmc::sample::{AuxAction, Branches, Clock, Content, ReadFormat, Records, Ring, Sampler};
+use perfmark_rdpmc::sample::{AuxAction, Branches, Content, ReadFormat, Records, Ring, Sampler};
 use perfmark_rdpmc::support::LockedMemory;
 use perfmark_rdpmc::{Attr, Counter, Field, Group, OffCpu, Software, Target, TargetCounter, support};
 
@@ -103,10 +103,6 @@ pub(super) fn requests_that_are_refused_later_name_the_cause() {
     let mut dummy = open(&Sampler::dummy());
     contains(&error(dummy.set_period(1)), &["dummy event", "takes no samples"]);
     contains(&error(dummy.modify_attributes(&faults())), &["dummy event", fixed]);
-    for (other, why) in [(Sampler::dummy().clock(Clock::Monotonic), "clock"), (faults().overwrite(true), "overwritten")]
-    {
-        contains(&error(dummy.add(&other).map(drop)), &[why, "request the same"]);
-    }
     let counter = Counter::open(Sampler::new(Attr::new(Software::TaskClock)).attr()).expect("as the ring");
     contains(&error(counter.pause_output(true)), &["EINVAL", "no ring", "Counter::set_output"]);
     contains(&error(counter.set_period(0)), &["a period of 0", "from 1 to 2^63 - 1"]);
