@@ -12,7 +12,7 @@ mod files;
 use std::fs;
 
 use files::Files;
-use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, ListedPmu, Machine};
+use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, ListedEvent, ListedPmu, Machine};
 
 /// The directories, and the `type`s of their core PMUs if there are several.
 const MACHINES: [(&str, &[u64]); 5] = [
@@ -84,6 +84,19 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
             .collect();
         assert_eq!(listed, documented, "{name}");
     }
+}
+
+#[test]
+fn a_machines_pmus_are_listed_with_events_and_fields() {
+    let pmus = machine("alder-lake").list_pmus().expect("copies of files");
+    let find = |name: &str| pmus.iter().find(|pmu| pmu.name == name).expect("listed");
+    let (core, power) = (find("cpu_core"), find("power"));
+    assert_eq!((core.is_core, core.kind, core.cpumask.as_deref()), (true, Some(4), None));
+    assert_eq!((power.is_core, power.cpumask.as_deref()), (false, Some("0")));
+    assert!(core.events.iter().any(|event| event.name == "slots" && event.terms.contains("event=")), "{core:?}");
+    assert!(core.fields.iter().any(|field| field.name == "event" && field.bits == "config:0-7"), "{core:?}");
+    let unit = |event: &ListedEvent| event.name == "energy-pkg" && event.unit.as_deref() == Some("Joules");
+    assert!(power.events.iter().any(unit), "{power:?}");
 }
 
 #[test]
