@@ -249,13 +249,7 @@ impl DataSource {
             0x0f => Some("LVLNUM_NA"),
             _ => None,
         };
-        let hops = match self.hops {
-            0x01 => Some("HOPS_0"),
-            0x02 => Some("HOPS_1"),
-            0x03 => Some("HOPS_2"),
-            0x04 => Some("HOPS_3"),
-            _ => None,
-        };
+        let hops = ["HOPS_0", "HOPS_1", "HOPS_2", "HOPS_3"].get(usize::from(self.hops).wrapping_sub(1)).copied();
         set(OPERATIONS, self.operation.into())
             .chain(set(LEVEL_BITS, self.level_bits))
             .chain(level)
