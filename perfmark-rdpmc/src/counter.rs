@@ -46,14 +46,8 @@ pub struct Counter {
     other_kinds: Option<Box<OtherKinds>>,
     /// The event and how it is counted.
     attr: Attr,
-    /// Who is notified when it gives up its descriptor.
-    losses: Option<Losses>,
-}
-
-#[derive(Debug)]
-struct Losses {
-    of_all: Arc<AtomicU64>,
-    is_counted: Cell<bool>,
+    /// Who is notified when it gives up its descriptor, and whether that has happened.
+    losses: Option<(Arc<AtomicU64>, Cell<bool>)>,
 }
 
 impl Counter {
@@ -116,7 +110,7 @@ impl Counter {
     /// [the limits](crate#known-limits)). The end of a region does not give that reason.
     #[doc(hidden)]
     pub fn count_loss_in(&mut self, losses: Arc<AtomicU64>) {
-        self.losses = Some(Losses { of_all: losses, is_counted: Cell::new(false) });
+        self.losses = Some((losses, Cell::new(false)));
     }
 
     /// From now on, a `read(2)` is an error while other code has stopped the counter, and regions that are open then
@@ -298,10 +292,10 @@ impl Counter {
     /// Counts the loss of the descriptor, once.
     #[inline]
     pub(crate) fn counting_losses(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
-        if let (Err(Refusal::Closed), Some(losses)) = (&read, &self.losses)
-            && !losses.is_counted.replace(true)
+        if let (Err(Refusal::Closed), Some((losses, is_counted))) = (&read, &self.losses)
+            && !is_counted.replace(true)
         {
-            losses.of_all.fetch_add(1, Relaxed);
+            losses.fetch_add(1, Relaxed);
         }
         read
     }
