@@ -3,25 +3,21 @@
 //! A scenario that changes the entire process runs in a new process of this program, with `PERFMARK_TEST_SCENARIO`.
 #![cfg(target_os = "linux")]
 
+#[path = "../child/mod.rs"]
 mod child;
+#[path = "../memory/mod.rs"]
 mod memory;
+#[path = "../process/mod.rs"]
 mod process;
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "sampling/clock.rs"]
 mod clock;
-#[path = "sampling/faults.rs"]
 mod faults;
-#[path = "sampling/forks.rs"]
 mod forks;
-#[path = "sampling/limits.rs"]
 mod limits;
-#[path = "sampling/pmu.rs"]
 mod pmu;
-#[path = "sampling/records.rs"]
 mod records;
-#[path = "sampling/signals.rs"]
 mod signals;
-#[path = "sampling/switches.rs"]
 mod switches;
 
 use perfmark_rdpmc::sample::{Body, Origin, Record, Ring, Sample, Sampler};
