@@ -96,9 +96,9 @@ impl<'a> BranchStack<'a> {
         let count = bytes.u64()?;
         // The kernel leaves out the rest if there is no branch stack at all, in the middle of other data. Like perf,
         // expects the index all the same.
-        let hardware_index = bytes.u64_if(has_index)?;
+        let hardware_index = bytes.given(has_index, Bytes::u64)?;
         let words = bytes.words(count.checked_mul(3)?)?;
-        let counters = if has_counters { Some(bytes.words(count)?) } else { None };
+        let counters = bytes.given(has_counters, |bytes| bytes.words(count))?;
         Some(Self { hardware_index, counters, words })
     }
 
