@@ -3,7 +3,7 @@
 mod support;
 
 use perfmark_rdpmc::{Attr, Counter, Delta, Event, Hardware, Reading, Region, Software, known_loop};
-use support::{named, open_if_supported, tests};
+use support::{exact, named, open_if_supported, tests};
 
 fn main() {
     support::run(
@@ -32,13 +32,6 @@ fn open(attr: &Attr) -> Counter {
 
 fn read(counter: &Counter) -> Reading {
     counter.read_user().unwrap_or_else(|| panic!("{:?}", counter.user_reads()))
-}
-
-fn exact(delta: Delta) -> u64 {
-    match delta {
-        Delta::Exact(value) => value,
-        other => panic!("not exact: {other:?}"),
-    }
 }
 
 fn an_error_names_event_errno_cause_and_remedy() {
@@ -97,7 +90,7 @@ fn anothers_region(attr: &Attr) {
     let now = region(&one);
     let length = known_loop(10_000);
     for (region, about) in [(&of_one, 2 * length), (&now, length)] {
-        let Delta::Exact(value) = one.end(region) else { panic!("not exact") };
+        let value = exact(one.end(region));
         assert!(!attr.event().is_hardware() || value >= about, "{value}");
     }
 }

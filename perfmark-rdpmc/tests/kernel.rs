@@ -12,10 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use perfmark_rdpmc::sample::{Body, Sampler};
-use perfmark_rdpmc::{
-    Access, Attr, Breakpoint, Counter, Delta, Event, Group, Software, Target, TargetCounter, TargetGroup,
-};
-use support::Case;
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Event, Group, Software, Target, TargetCounter, TargetGroup};
+use support::{Case, exact};
 
 mod child;
 mod memory;
@@ -73,10 +71,7 @@ fn open(attr: &Attr) -> Counter {
 fn count(counter: &Counter, work: impl FnOnce()) -> u64 {
     let before = counter.read().expect("readable");
     work();
-    match counter.read().expect("readable").since(&before) {
-        Delta::Exact(value) => value,
-        other => panic!("not exact: {other:?}"),
-    }
+    exact(counter.read().expect("readable").since(&before))
 }
 
 fn is_root() -> Result<(), String> {

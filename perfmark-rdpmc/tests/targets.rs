@@ -11,7 +11,7 @@ use std::{env, fs, io, thread};
 
 use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::{Attr, Delta, Error, Event, Hardware, Software, Target, TargetCounter, TargetGroup};
-use support::Case;
+use support::{Case, exact};
 
 mod child;
 mod memory;
@@ -67,10 +67,7 @@ fn open(attr: &Attr, target: &Target) -> TargetCounter {
 fn count(counter: &TargetCounter, work: impl FnOnce()) -> u64 {
     let before = counter.read().expect("readable");
     work();
-    match counter.read().expect("readable").since(&before) {
-        Delta::Exact(value) => value,
-        other => panic!("not exact: {other:?}"),
-    }
+    exact(counter.read().expect("readable").since(&before))
 }
 
 /// A process that works for each line that it is sent.
