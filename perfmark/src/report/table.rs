@@ -121,11 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_one_row_whatever_its_events() {
-        assert_eq!(render(&sample::typical(), &View::new(80)), include_str!("tests/tables/counters_80.txt"));
-    }
-
-    #[test]
     fn details_have_a_row_for_each_event_of_the_marks_that_are_chosen() {
         let details = Some(Filter::default().on("parse_line").on("run"));
         let report = render(&sample::typical(), &View { details, ..View::new(80) });
