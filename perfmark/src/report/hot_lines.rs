@@ -433,13 +433,6 @@ mod tests {
     }
 
     #[test]
-    fn lines_with_few_samples_have_none() {
-        let snapshot = sample::sampled();
-        assert_eq!(lines(&snapshot, "run"), ["91 % ± 5  src/main.rs:40 in wordcount::main"]);
-        assert_eq!(lines(&snapshot, "usage"), [""; 0]);
-    }
-
-    #[test]
     fn samples_outside_of_marks_show_which_functions_to_mark() {
         let snapshot = sample::sampled();
         let [Outside { sentence, functions }] = HotLines::new(&snapshot, false).outside().try_into().ok().expect("one");
@@ -511,23 +504,6 @@ mod tests {
         assert_eq!(
             (&*outside[0].sentence, &*outside[0].functions),
             ("outside marks: 28 % ± 2 of all samples", &[][..])
-        );
-    }
-
-    #[test]
-    fn of_several_events_each_line_names_its_own() {
-        let snapshot = sample::sampled_twice();
-        let expected = [
-            "60 % ± 3  cpu-clock  src/main.rs:12",
-            "28 % ± 3  cpu-clock  src/main.rs:14",
-            "9 % ± 2  cpu-clock  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
-            "89 % ± 5  cache-misses  src/main.rs:14",
-        ];
-        assert_eq!(lines(&snapshot, "parse_line"), expected);
-        let outside: Vec<_> = HotLines::new(&snapshot, false).outside().into_iter().map(|one| one.sentence).collect();
-        assert_eq!(
-            outside,
-            ["outside marks: 28 % ± 2 of the samples of cpu-clock; consider marking (in and outside marks)"]
         );
     }
 
