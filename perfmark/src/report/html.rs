@@ -44,7 +44,7 @@ pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], 
         data += &data_of(run, number, reads_sources);
     }
     let names: Vec<&String> = runs.iter().map(|(name, _)| name).collect();
-    let names = in_script(&json::document(&names));
+    let names = in_script(&json::render(&names));
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + names.len());
     let mut rest = PAGE;
     for (placeholder, text) in [("{{style}}", STYLE), ("{{data}}", &data), ("{{runs}}", &names), ("{{script}}", SCRIPT)]
@@ -62,8 +62,8 @@ fn data_of(snapshot: &Snapshot, number: usize, reads_sources: bool) -> String {
     if !snapshot.sampled().is_empty() {
         embed(snapshot.to_mut(), reads_sources);
     }
-    let data = in_script(&json::render(&snapshot));
-    let words = in_script(&json::document(&Words::new(&snapshot, has_large(&data))));
+    let data = in_script(&json::render(&*snapshot));
+    let words = in_script(&json::render(&Words::new(&snapshot, has_large(&data))));
     let script =
         |id: &str, json: &str| format!("<script type=\"application/json\" id=\"{id}-{number}\">{json}</script>\n");
     script("snapshot", &data) + &script("words", &words)
@@ -290,7 +290,7 @@ mod tests {
         let page = render(&Snapshot::default(), &runs, false);
         for (id, run) in [("snapshot-1", &runs[0].1), ("snapshot-3", &runs[2].1)] {
             let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
-            assert_eq!(read(of_id(&page, id)), read(&json::render(run)), "{id}");
+            assert_eq!(read(of_id(&page, id)), read(&json::render(&**run)), "{id}");
         }
         assert_eq!(of_id(&page, "runs").matches("\\u003c/script>").count(), 3);
     }

@@ -15,12 +15,7 @@ use crate::snapshot::{
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
-pub(super) fn render(snapshot: &Snapshot) -> String {
-    document(snapshot)
-}
-
-/// Writes a value as a JSON document.
-pub(super) fn document(value: &impl Json) -> String {
+pub(super) fn render(value: &impl Json) -> String {
     let mut out = Writer::default();
     value.write(&mut out);
     out.text.push('\n');

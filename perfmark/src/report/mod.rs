@@ -360,7 +360,7 @@ impl Display for Report<'_> {
         f.write_str(&match self.format {
             Format::Table => table::render(snapshot, view),
             #[cfg(feature = "json")]
-            Format::Json => json::render(snapshot),
+            Format::Json => json::render(&**snapshot),
             #[cfg(feature = "csv")]
             Format::Csv => csv::render(snapshot, view.sort),
             Format::Markdown => markdown::render(snapshot, view),
