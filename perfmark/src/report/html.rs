@@ -132,9 +132,8 @@ objects! {
 
 impl<'a> Words<'a> {
     fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
-        let shares = Shares::new(snapshot);
-        let (labels, groups) = (snapshot.names(), shares.groups(Sort::default()));
-        let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &labels, columns: usize::MAX };
+        let legend = Legend::new(snapshot, Sort::default(), usize::MAX);
+        let shares = &legend.shares;
         let denominators =
             || snapshot.events.iter().map(|event| (event.name.as_str(), shares.denominator(&event.name)));
         let coverage = snapshot.marks.iter().map(|mark| {
@@ -145,7 +144,7 @@ impl<'a> Words<'a> {
             coverage: coverage.collect(),
             ipc: snapshot.marks.iter().map(ratio::instructions_per_cycle).collect(),
             off_cpu: snapshot.marks.iter().map(off_cpu).collect(),
-            impossible: snapshot.marks.iter().map(|mark| impossible(mark, &shares)).collect(),
+            impossible: snapshot.marks.iter().map(|mark| impossible(mark, shares)).collect(),
             denominators: denominators().map(|(event, whole)| (event, whole.sum)).collect(),
             impossible_sums: denominators()
                 .filter(|(_, whole)| whole.is_impossible)
@@ -155,8 +154,8 @@ impl<'a> Words<'a> {
             legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
             probe: StackFrame::PROBE.to_owned(),
-            groups: groups.into_iter().map(Rows::new).collect(),
-            labels,
+            groups: legend.groups.into_iter().map(Rows::new).collect(),
+            labels: legend.labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
         }
@@ -205,7 +204,7 @@ fn warnings(legend: &Legend<'_>) -> Vec<String> {
 
 /// The legend's sentences.
 fn legend_of(legend: &Legend<'_>) -> Vec<String> {
-    let Legend { snapshot, shares, .. } = *legend;
+    let Legend { snapshot, shares, .. } = legend;
     let mut sentences = Vec::new();
     if legend.groups.is_empty() {
         sentences.push(legend::no_rows(snapshot).to_owned());

@@ -16,15 +16,17 @@ use crate::settings::Filter;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values, names};
 use crate::text::{counted, exact, sanitize};
 
-/// The sentences about a snapshot. Nothing in them is wrapped, and control characters in names are still there.
+/// The marks of a snapshot, and the sentences about them. Nothing in these is wrapped, and control characters in names
+/// are still there.
 pub(super) struct Legend<'a> {
     pub(super) snapshot: &'a Snapshot,
-    pub(super) shares: &'a Shares<'a>,
-    pub(super) groups: &'a [Group<'a>],
+    pub(super) shares: Shares<'a>,
+    /// The called marks, in the order of their rows.
+    pub(super) groups: Vec<Group<'a>>,
     /// The names of the marks.
-    pub(super) labels: &'a [String],
+    pub(super) labels: Vec<String>,
     /// The width of a line, which limits names.
-    pub(super) columns: usize,
+    columns: usize,
 }
 
 /// One line about the run.
@@ -58,7 +60,12 @@ pub(super) fn no_rows(snapshot: &Snapshot) -> &'static str {
     }
 }
 
-impl Legend<'_> {
+impl<'a> Legend<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, sort: Sort, columns: usize) -> Self {
+        let shares = Shares::new(snapshot);
+        Self { snapshot, groups: shares.groups(sort), shares, labels: snapshot.names(), columns }
+    }
+
     /// Above the table: what makes the values doubtful, and what measuring them took.
     pub(super) fn above(&self) -> Vec<String> {
         let of_rows = [self.impossible(), self.cost(), self.budget()].into_iter().filter(|_| !self.groups.is_empty());
@@ -608,11 +615,8 @@ mod tests {
     where
         I: IntoIterator<Item = String>,
     {
-        let (shares, labels) = (&Shares::new(snapshot), &snapshot.names());
-        let groups = &shares.groups(Sort::default());
-        let sentences = sentences(&Legend { snapshot, shares, groups, labels, columns });
         let mut out = String::new();
-        for sentence in sentences {
+        for sentence in sentences(&Legend::new(snapshot, Sort::default(), columns)) {
             wrap(&mut out, &sentence, 0, columns);
         }
         out

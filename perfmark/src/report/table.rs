@@ -16,11 +16,8 @@ use crate::text::sanitize;
 
 pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let columns = view.width();
-    let names = snapshot.names();
-    let shares = Shares::new(snapshot);
-    let groups = shares.groups(view.sort);
+    let legend = Legend::new(snapshot, view.sort, columns);
     let mut page = Page::default();
-    let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &names, columns };
     let wrapped = |out: &mut String, sentences: Vec<String>| {
         for sentence in &sentences {
             wrap(out, sentence, 0, columns);
@@ -28,17 +25,17 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     };
     page.plain().extend([&legend::head(snapshot, columns), "\n"]);
     wrapped(page.plain(), legend.above());
-    if groups.is_empty() {
+    if legend.groups.is_empty() {
         page.plain().extend([legend::no_rows(snapshot), "\n"]);
         if !snapshot.sampled().is_empty() {
-            of_marks(snapshot, &groups, &names, &shares, view).paint(&mut page);
+            of_marks(&legend, view).paint(&mut page);
             page.styled(Style::Dim, |out| wrapped(out, sampling::legend(snapshot).into_iter().collect()));
         }
     } else {
         page.plain().push('\n');
-        let table = of_marks(snapshot, &groups, &names, &shares, view);
+        let table = of_marks(&legend, view);
         table.paint(&mut page);
-        let detailed = details::of_marks(snapshot, &groups, &names, &shares, view);
+        let detailed = details::of_marks(&legend, view);
         if let Some((detailed, _)) = &detailed {
             page.plain().push('\n');
             detailed.paint(&mut page);
@@ -69,7 +66,7 @@ pub(super) fn rest(group: &Group<'_>, shares: &Shares<'_>, view: &View) -> Optio
     (!rest.is_empty()).then(|| Rest { marks: rest.len(), own: shares.own_part(group.event, rest) })
 }
 
-fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares: &Shares<'_>, view: &View) -> Grid {
+fn of_marks(Legend { snapshot, shares, groups, labels, .. }: &Legend<'_>, view: &View) -> Grid {
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, shares);
     let shown = |group: &Group<'_>| group.marks[..view.rows(group.marks.len())].to_vec();
     let rows = groups.iter().flat_map(|group| shown(group).into_iter().map(move |index| row(index, group)));
@@ -81,7 +78,7 @@ fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares:
         for index in shown(group) {
             let row = row(index, group);
             lines.push(Line::Row {
-                label: names[index].clone(),
+                label: labels[index].clone(),
                 cells: columns.iter().map(|column| (column.cell)(&row)).collect(),
                 is_measured: row.values.is_some(),
             });
