@@ -106,16 +106,16 @@ struct Words<'a> {
     /// What shares are relative to, by event; it may exceed 64 bits.
     denominators: Vec<(&'a str, u128)>,
     /// The events of which no share can be true.
-    impossible_sums: Vec<String>,
+    impossible_sums: Vec<&'a str>,
     /// The tables of the text report.
-    groups: Vec<Rows>,
+    groups: Vec<Group<'a>>,
     /// Why the values may mislead.
     warnings: Vec<String>,
     /// How to read the values, and what they leave out.
     legend: Vec<String>,
     samples: Vec<Sampling>,
     /// What samples in perfmark's own code are called.
-    probe: String,
+    probe: &'static str,
     has_large: bool,
     /// The flags before values.
     symbols: Vec<String>,
@@ -127,7 +127,7 @@ objects! {
         impossible_sums as "impossibleSums", groups, warnings, legend, samples, probe,
         has_large as "hasLarge", symbols
     }
-    Rows { event, marks }
+    Group<'_> { event, marks }
 }
 
 impl<'a> Words<'a> {
@@ -146,31 +146,16 @@ impl<'a> Words<'a> {
             off_cpu: snapshot.marks.iter().map(off_cpu).collect(),
             impossible: snapshot.marks.iter().map(|mark| impossible(mark, shares)).collect(),
             denominators: denominators().map(|(event, whole)| (event, whole.sum)).collect(),
-            impossible_sums: denominators()
-                .filter(|(_, whole)| whole.is_impossible)
-                .map(|(event, _)| event.to_owned())
-                .collect(),
+            impossible_sums: denominators().filter(|(_, sum)| sum.is_impossible).map(|(event, _)| event).collect(),
             warnings: warnings(&legend),
             legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
-            probe: StackFrame::PROBE.to_owned(),
-            groups: legend.groups.into_iter().map(Rows::new).collect(),
+            probe: StackFrame::PROBE,
+            groups: legend.groups,
             labels: legend.labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
         }
-    }
-}
-
-/// The marks whose rows have the same event, in their order.
-struct Rows {
-    event: Option<String>,
-    marks: Vec<usize>,
-}
-
-impl Rows {
-    fn new(Group { event, marks }: Group<'_>) -> Self {
-        Self { event: event.map(str::to_owned), marks }
     }
 }
 

@@ -147,6 +147,12 @@ impl Json for f64 {
     }
 }
 
+impl Json for str {
+    fn write(&self, out: &mut Writer) {
+        out.string(self);
+    }
+}
+
 impl Json for String {
     fn write(&self, out: &mut Writer) {
         out.string(self);
