@@ -212,21 +212,21 @@ pub(crate) fn report_of(
 
 /// Compares the program with another one.
 fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
-    let format = match arguments.options.format() {
+    let format = match arguments.options.format {
         Form::Report(Format::Table) => diff::Format::Table,
         Form::Report(Format::Markdown) => diff::Format::Markdown,
         Form::Report(Format::Json) => diff::Format::Json,
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
     let destination = arguments.options.destination(Destination::Stdout)?;
-    let top = format.top(arguments.options.top())?;
+    let top = format.top(arguments.options.top)?;
     arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times))?;
     if let Err(why) = destination.check() {
         return Ok(against::fail((why, OWN_TROUBLE)));
     }
     let (head, given) = arguments.command.split_first().ok_or("no program")?;
     let settings = |command: &mut Command| arguments.set_on(command);
-    let (marks, gates) = (arguments.options.marks(), &arguments.fail_on);
+    let (marks, gates) = (arguments.options.marks.as_ref(), &arguments.fail_on);
     let check = |sides: &[Side; 2]| diff::check(sides, marks, gates);
     let sides = against::run_pairs([base, Path::new(head)], given, settings, arguments.times, check);
     let compared = sides.and_then(|sides| {
