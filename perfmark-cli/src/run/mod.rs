@@ -265,31 +265,26 @@ fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destin
 }
 
 fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
-    let program = program.display();
-    if emulates && status.code().is_none() {
-        match code(status) {
-            SIGILL_CODE => return format!("{program} left no report: signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}"),
-            SIGSEGV_CODE => {
-                return format!("{program} left no report: signal 11 (SIGSEGV) ended it; {UNALIGNED_HANDLER}");
-            }
-            _ => {}
-        }
-    }
     #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!(
-            "{program} left no report: signal {signal} ended it; \
-             set PERFMARK_DUMP_INTERVAL=1 to get one each second after its first call of a mark"
-        );
-    }
-    let _ = status;
-    let why = match env::var("PERFMARK") {
-        Ok(value) if value.trim() == "off" => "PERFMARK=off is set, so nothing is recorded",
-        _ => {
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal: Option<i32> = None;
+    let why = match (signal, code(status)) {
+        (Some(_), SIGILL_CODE) if emulates => format!("signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}"),
+        (Some(_), SIGSEGV_CODE) if emulates => format!("signal 11 (SIGSEGV) ended it; {UNALIGNED_HANDLER}"),
+        (Some(signal), _) => format!(
+            "signal {signal} ended it; set PERFMARK_DUMP_INTERVAL=1 to get one each second after its first call of a \
+             mark"
+        ),
+        (None, _) if env::var("PERFMARK").is_ok_and(|value| value.trim() == "off") => {
+            "PERFMARK=off is set, so nothing is recorded".into()
+        }
+        (None, _) => {
             "no marked function is linked into it with the feature `record`; or it is setuid or has capabilities from \
              its file, and ignores perfmark's variables; or it ended by exec, _exit or abort, where \
              PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
+                .into()
         }
     };
-    format!("{program} left no report: {why}")
+    format!("{} left no report: {why}", program.display())
 }
