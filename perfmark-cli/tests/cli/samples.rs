@@ -286,7 +286,8 @@ fn missing_symbols_are_reported() {
     let file = folder.report("a.json", &snapshot);
     let other = folder.file("app.debug", "not a program");
     let output = answer(&["report", &format!("--symbols={other}"), &file], 0);
-    let why = ["/no/such/app (100 % of the samples): no symbols were found (build id 6c01ab): ", "not an ELF file"];
+    let why = "/no/such/app (100 % of the samples): no symbols were found (build id 6c01ab): ";
+    let why = [why, "not an ELF file", "; the file does not exist here"];
     assert_contains(text(&output.stderr), &why);
     assert_contains(text(&output.stdout), &["They are addresses without lines"]);
     assert_contains(&stderr(&["report", "--symbols=/no/such", &file], 2), &["there is no such file or directory"]);
