@@ -316,9 +316,7 @@ impl<'a> Gathered<'a> {
         }
         to.give(&text)
     }
-}
 
-impl Gathered<'_> {
     /// Prints the locations of functions to mark, by the samples of the first event.
     fn suggest(mut self) -> Result<(), String> {
         /// As in a table.

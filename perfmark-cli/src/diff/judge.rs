@@ -193,16 +193,9 @@ pub(crate) fn judge_pairs(marks: &[[Vec<RunValues>; 2]]) -> Vec<Judgement> {
             _ if one.fall <= ALPHA => Verdict::Less,
             _ => Verdict::Same,
         };
-        let (base, least) = (one.base.exp(), least.exp_m1());
-        let rose = verdict == Verdict::More;
-        Judgement {
-            base,
-            head: one.head.exp(),
-            verdict,
-            rose,
-            margin: base * one.margin.exp_m1(),
-            least: Some(100.0 * least),
-        }
+        let (base, head) = (one.base.exp(), one.head.exp());
+        let (margin, least) = (base * one.margin.exp_m1(), Some(100.0 * least.exp_m1()));
+        Judgement { base, head, verdict, rose: verdict == Verdict::More, margin, least }
     });
     judged.collect()
 }
