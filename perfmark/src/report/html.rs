@@ -247,6 +247,10 @@ mod tests {
         rest.split_once("</script>").expect("its end").0
     }
 
+    fn read(json: &str) -> Value {
+        serde_json::from_str(json).expect("JSON")
+    }
+
     /// The page without the data of the snapshot.
     fn frame(page: &str) -> String {
         page.replacen(script(page, "snapshot"), "", 1).replacen(script(page, "words"), "", 1)
@@ -257,7 +261,6 @@ mod tests {
         let empty = frame(&render(&Snapshot::default(), &[], false));
         for snapshot in sample::nasty() {
             let page = render(&snapshot, &[], false);
-            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
             let words = read(script(&page, "words"));
             for key in ["labels", "coverage", "ipc", "offCpu"] {
@@ -273,7 +276,6 @@ mod tests {
         let runs: Vec<_> = runs.collect();
         let page = render(&Snapshot::default(), &runs, false);
         for (id, run) in [("snapshot-1", &runs[0].1), ("snapshot-3", &runs[2].1)] {
-            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(of_id(&page, id)), read(&json::render(&**run)), "{id}");
         }
         assert_eq!(of_id(&page, "runs").matches("\\u003c/script>").count(), 3);
@@ -291,11 +293,9 @@ mod tests {
         for id in ["snapshot", "words"] {
             assert!(!script(&page, id).contains(['<', '\u{2028}', '\u{2029}']));
         }
-        let read: Value = serde_json::from_str(script(&page, "snapshot")).expect("JSON");
-        assert_eq!(read["marks"].as_array().expect("a list").len(), names.len());
-        for (mark, name) in read["marks"].as_array().expect("a list").iter().zip(names) {
-            assert_eq!(mark["name"], name);
-        }
+        let snapshot = read(script(&page, "snapshot"));
+        let marks = snapshot["marks"].as_array().expect("a list").iter();
+        assert!(marks.map(|mark| &mark["name"]).eq(&names), "{snapshot}");
     }
 
     #[test]

@@ -344,14 +344,18 @@ mod tests {
         assert_eq!((read.marks.len(), read.perfmark), (snapshot.marks.len(), snapshot.perfmark));
     }
 
+    /// Checks that the report is refused for that reason if a part of it is replaced.
+    #[cfg(feature = "serde")]
+    fn assert_refused(snapshot: &Snapshot, from: &str, to: &str, why: &str) {
+        let document = render(snapshot);
+        assert!(document.contains(from), "{from}");
+        let error = serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+
     #[cfg(feature = "serde")]
     #[test]
     fn a_report_of_another_version_is_refused() {
-        let document = render(&sample::typical());
-        let refused = |from: &str, to: &str| {
-            assert!(document.contains(from), "{from}");
-            serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
-        };
         for (from, to, why) in [
             ("\"schema\": 2", "\"schema\": 1", "this report has schema 1, but this version of perfmark reads schema 2"),
             ("\"schema\": 2", "\"schema\": 3", "this report has schema 3, but this version of perfmark reads schema 2"),
@@ -362,27 +366,20 @@ mod tests {
             ("[7000,7039,5]", "[7000,-1,5]", "invalid value: integer `-1`"),
             ("\"instructions\":{", "\"cycles\":{", "the event cycles occurs twice"),
         ] {
-            let error = refused(from, to);
-            assert!(error.contains(why), "{error}");
+            assert_refused(&sample::typical(), from, to, why);
         }
     }
 
     #[cfg(feature = "serde")]
     #[test]
     fn samples_without_their_location_module_or_frame_are_refused() {
-        let document = render(&sample::sampled());
-        let error = |from: &str, to: &str| {
-            assert!(document.contains(from), "{from}");
-            serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
-        };
         for (from, to, why) in [
             (r#"{"locations":["#, r#"{"locations":[77,"#, "samples: there is no location 77"),
             (r#"{"module":0,"address":"#, r#"{"module":7,"address":"#, "samples: there is no module 7"),
             (r#""frames":["#, r#""frames":[99,"#, "samples: there is no frame 99"),
             (r#"{"locations":[0]"#, r#"{"locations":[]"#, "samples: a stack has no location"),
         ] {
-            let error = error(from, to);
-            assert!(error.contains(why), "{error}");
+            assert_refused(&sample::sampled(), from, to, why);
         }
     }
 

@@ -611,7 +611,7 @@ mod tests {
     use crate::snapshot::Bucket;
 
     /// The sentences as a table has them.
-    fn lines<I>(snapshot: &Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'_>) -> I) -> String
+    fn lines<'a, I>(snapshot: &'a Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'a>) -> I) -> String
     where
         I: IntoIterator<Item = String>,
     {
@@ -625,7 +625,7 @@ mod tests {
     /// What is said about the cost of measuring, in one line.
     fn cost(events: &[Event], marks: &[Mark], cpu_ns: u64, overhead_ns: u64) -> String {
         let all = Snapshot { cpu_ns: Some(cpu_ns), overhead_ns: Some(overhead_ns), ..snapshot(events, marks) };
-        lines(&all, usize::MAX, |legend| legend.cost())
+        lines(&all, usize::MAX, Legend::cost)
     }
 
     #[test]
@@ -662,10 +662,8 @@ mod tests {
         assert!(many.lines().count() <= LINES_OF_NAMES + 1, "{many}");
         let named = many.matches("never_").count();
         assert!(named > 6 * LINES_OF_NAMES, "{many}");
-        assert!(
-            many.replace("\n ", "").ends_with(&format!(", and {} more\n", exact((10_000 - named) as u64))),
-            "{many}"
-        );
+        let rest = format!(", and {} more\n", exact((10_000 - named) as u64));
+        assert!(many.replace("\n ", "").ends_with(&rest), "{many}");
     }
 
     #[test]
@@ -674,17 +672,16 @@ mod tests {
             let snapshot = snapshot(&[event(name, Unit::Count, Read::Syscall)], &[]);
             lines(&snapshot, 80, |legend| [legend.mode().to_owned()]).ends_with("mode only.\n")
         };
-        assert!(
-            ["cycles", "cycles:u", "mem:0x1000:rw", "mem:0x1000/8:w", "mem:0x1000:x:u"].iter().all(|n| is_of_user(n))
-        );
-        assert!(!["cycles:k", "cpu/event=1/uk", "mem:0x1000:rw:k", "sched:switch"].iter().any(|n| is_of_user(n)));
+        let of_user = ["cycles", "cycles:u", "mem:0x1000:rw", "mem:0x1000/8:w", "mem:0x1000:x:u"];
+        assert!(of_user.into_iter().all(is_of_user));
+        assert!(!["cycles:k", "cpu/event=1/uk", "mem:0x1000:rw:k", "sched:switch"].into_iter().any(is_of_user));
     }
 
     #[test]
     fn only_times_of_few_measured_calls_are_said_to_be_less_exact() {
         let of = |name: &str, unit, weight| {
-            let mut one = mark("f", 640);
-            one.values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
+            let values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
+            let one = Mark { values, ..mark("f", 640) };
             let snapshot = snapshot(&[event(name, unit, Read::User)], &[one]);
             lines(&snapshot, 200, |legend| legend.estimates(true)).contains("a third of the true ones")
         };
@@ -699,7 +696,7 @@ mod tests {
             let mut snapshot = snapshot(&events, &[]);
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(switches));
             snapshot.threads_at_once = Some(2);
-            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, |legend| legend.busy())
+            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, Legend::busy)
         };
         let head = |cpu_ns, switches| with(&["time"], cpu_ns, switches);
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
@@ -727,7 +724,7 @@ mod tests {
             let mut snapshot = snapshot(&[event("task-clock", Unit::Ns, Read::Syscall)], &[one]);
             // Of two threads, which had both CPUs for much of the time.
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(2_500_000_000), Some(switches));
-            lines(&snapshot, 200, |legend| legend.busy()).lines().next().map(str::to_owned)
+            lines(&snapshot, 200, Legend::busy).lines().next().map(str::to_owned)
         };
         let switched = "this machine was busy: marked calls were off the CPU for 30.0 % of their time, and 300 \
                         involuntary context switches";
@@ -755,19 +752,16 @@ mod tests {
         };
         let exact = text(false, 1);
         assert!(exact.starts_with("?: do not use these values: fine, below, large, small. They are below"), "{exact}");
-        assert!(
-            exact.ends_with(". Run the program again on an idle machine, or with fewer marks\n"),
-            "all calls are measured: {exact}"
-        );
+        let all_measured = ". Run the program again on an idle machine, or with fewer marks\n";
+        assert!(exact.ends_with(all_measured), "{exact}");
         let filter = "PERFMARK_FILTER='small=off, below=off, large=off'";
         let few =
             format!(". Measure all calls, of fewer marks and events: {filter} turns off those with the most calls\n");
         assert!(text(true, 1).ends_with(&few), "{}", text(true, 1));
         let costly = text(true, 100);
-        assert!(
-            costly.contains("fewer marks and events\n") && costly.contains(". Fewer measured calls would"),
-            "{costly}"
-        );
+        for part in ["fewer marks and events\n", ". Fewer measured calls would"] {
+            assert!(costly.contains(part), "{costly}");
+        }
         assert!(!costly.contains("too high for this run"), "{costly}");
         let too_high = "\nthe calibrated probe overhead is too high for this run, probably because the machine was \
                         busy or its clock rate changed: 1.00 µs of the 1.00 µs CPU time. Run the program again on an \
@@ -828,12 +822,10 @@ mod tests {
             let busy = Mark { overhead_ns: Some(50), skipped: 9, every: 16, values: vec![values], ..mark("busy", 10) };
             cost(&[event("time", Unit::Ns, Read::Ticks)], &[busy], 100, 50)
         };
-        assert!(
-            skips(20).contains("`busy`. Most of this is for calls that were skipped; `busy=off`, "),
-            "{}",
-            skips(20)
-        );
-        assert!(skips(30).contains(" on these marks limits this; "), "{}", skips(30));
+        let skipped = "`busy`. Most of this is for calls that were skipped; `busy=off`, ";
+        for (of_measured, part) in [(20, skipped), (30, " on these marks limits this; ")] {
+            assert!(skips(of_measured).contains(part), "{}", skips(of_measured));
+        }
     }
 
     #[test]
@@ -879,20 +871,17 @@ mod tests {
         let marks = marks.map(|one| Mark { values: vec![sample::values("time", 4, 9)], ..one });
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
         let expected = "skipped calls: peek (60 of 64, every = 16), parse (60 of 64, earlier settings)\n";
-        assert_eq!(lines(&snapshot, 200, |legend| legend.skipped()), expected);
+        assert_eq!(lines(&snapshot, 200, Legend::skipped), expected);
     }
 
     #[test]
     fn the_marks_that_a_budget_measures_in_part_are_named() {
         let sentence = |skipped: &[u64]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
-            let within = |(name, skipped): (&&str, &u64)| Mark {
-                budget_percent: Some(2.0),
-                skipped: *skipped,
-                ..mark(name, 4_096)
-            };
-            let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
-            lines(&snapshot, 200, |legend| legend.budget())
+            let budget_percent = Some(2.0);
+            let marks = marks.map(|(name, &skipped)| Mark { budget_percent, skipped, ..mark(name, 4_096) });
+            let snapshot = snapshot(&[], &marks.collect::<Vec<_>>());
+            lines(&snapshot, 200, Legend::budget)
         };
         let some = "budget of 2 % of the CPU time: measured 2 of 4 marks in part: `discard` one call in 4,096, \
                     `peek` one call in 4\n";
