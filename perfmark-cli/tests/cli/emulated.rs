@@ -3,7 +3,6 @@
 use std::env;
 use std::fs;
 use std::hint::black_box;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicU64;
@@ -579,7 +578,6 @@ fn programs_may_be_static() {
     let [marks, counters] =
         ["perfmark", "perfmark-rdpmc"].map(|name| format!("{name} = {{ path = '{root}/{name}' }}\n"));
     folder.file("Cargo.toml", format!("{package}{marks}{counters}"));
-    fs::create_dir(folder.0.join("src")).expect("made");
     let function =
         |name, turns| format!("#[perfmark::perfmark(instructions)] fn {name}() {{ known_loop({turns}); }}\n");
     let main = "fn main() { (0..3).for_each(|_| { few(); many() }) }\n";
@@ -612,7 +610,7 @@ fn a_plugin_of_another_version_is_named() {
     let (folder, compiler) = (Folder::new("cli-emulated-layout"), Folder::new("cli-emulated-layout-cc"));
     let path = env::var("PATH").expect("set");
     let change = "for source; do :; done\nsed -i 's/LAYOUT = 1/LAYOUT = 2/' \"$source\"";
-    executable(&compiler, "cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
+    compiler.executable("cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
     let mut command = running(&folder, &["--emulate", "--filter", "*=instructions"], "calls");
     let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
     assert_code(&output, 0);
@@ -657,7 +655,7 @@ fn a_signal_before_the_program_leaves_no_directory() {
     let (folder, compiler) = (Folder::new("cli-emulated-signal"), Folder::new("cli-emulated-cc"));
     let path = env::var("PATH").expect("set");
     for (name, number) in [("TERM", libc::SIGTERM), ("INT", libc::SIGINT)] {
-        executable(&compiler, "cc", &format!("#!/bin/sh\nkill -{name} $PPID\nPATH='{path}' exec cc \"$@\"\n"));
+        compiler.executable("cc", &format!("#!/bin/sh\nkill -{name} $PPID\nPATH='{path}' exec cc \"$@\"\n"));
         let mut command = running(&folder, &["--emulate"], "waits");
         let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
         assert_code(&output, 128 + number);
@@ -665,16 +663,9 @@ fn a_signal_before_the_program_leaves_no_directory() {
     }
 }
 
-fn executable(folder: &Folder, name: &str, text: &str) -> String {
-    let file = folder.0.join(name);
-    fs::write(&file, text).expect("written");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("set");
-    file.to_str().expect("UTF-8").to_owned()
-}
-
 fn a_program_that_cannot_be_emulated_is_refused() {
     let folder = Folder::new("cli-emulated-refused");
-    let file = |name: &str, text: &str| executable(&folder, name, text);
+    let file = |name: &str, text: &str| folder.executable(name, text);
     let refused = |path: &str, program: &str, status: i32, parts: &[&str]| {
         let output = perfmark(&["run", "--emulate", "--", program]).env("PATH", path).output().expect("started");
         assert_eq!(output.status.code(), Some(status), "{}", ending(&output));
@@ -686,7 +677,7 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     refused("", &this_program(), 125, &[&format!("--emulate: {emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
     refused(&path, "no-such-program", 127, &["perfmark: no-such-program: not found in PATH"]);
-    fs::write(folder.0.join(&emulator), "not executable").expect("written");
+    folder.file(&emulator, "not executable");
     refused(folder.0.to_str().expect("UTF-8"), &this_program(), 125, &["not found in PATH"]);
     refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);
     file(&emulator, "#!/bin/sh\necho \"$0: version 7.2.0\"\necho 'unknown option' >&2\n");

@@ -176,11 +176,7 @@ fn a_mark_that_few_runs_call_does_not_decide_a_gate() {
 
 /// A shell script that executes this program with a scenario, after `first`.
 fn script(folder: &Folder, name: &str, first: &str, scenario: &str) -> String {
-    use std::os::unix::fs::PermissionsExt as _;
-    let lines = format!("#!/bin/sh\n{first}\n{SCENARIO}='{scenario}' exec '{}'\n", this_program());
-    let path = folder.file(name, lines);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its owner may");
-    path
+    folder.executable(name, &format!("#!/bin/sh\n{first}\n{SCENARIO}='{scenario}' exec '{}'\n", this_program()))
 }
 
 fn run_alternates_two_programs() {
