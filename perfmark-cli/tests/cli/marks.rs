@@ -11,10 +11,7 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
     ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
-    (
-        "a_library_is_advised_to_depend_on_perfmark_without_features",
-        a_library_is_advised_to_depend_on_perfmark_without_features,
-    ),
+    ("a_library_is_advised_to_depend_on_perfmark_without_features", a_library_is_advised_without_features),
     ("modules_for_tests_in_files_of_their_own_are_left_out", modules_for_tests_are_left_out),
     ("samples_suggest_which_functions_to_mark", samples_suggest_which_functions_to_mark),
 ];
@@ -91,7 +88,7 @@ fn all_functions_of_a_folder_are_marked() {
     assert_eq!(stdout(&["mark", "--all", &deep], 0), "2 new marks in 1 file\n");
 }
 
-fn a_library_is_advised_to_depend_on_perfmark_without_features() {
+fn a_library_is_advised_without_features() {
     let folder = Folder::new("cli-mark-library");
     let manifest = folder.file("Cargo.toml", "[package]\nname = \"parser\"\n");
     let advice = |more: &str| {

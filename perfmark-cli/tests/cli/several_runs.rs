@@ -63,10 +63,8 @@ fn times_are_compared_by_their_distributions() {
         ],
     );
     let finer = stderr(&["diff", "--allow-few-runs", &base, &few, "--fail-on", "time:2%"], 2);
-    assert_contains(
-        &finer,
-        &["--fail-on time:2%: a p50 of time does not show a rise by less than 3.3 %; set that limit"],
-    );
+    let why = "--fail-on time:2%: a p50 of time does not show a rise by less than 3.3 %; set that limit";
+    assert_contains(&finer, &[why]);
 }
 
 fn times_of_one_or_two_runs_are_not_judged() {
