@@ -131,16 +131,12 @@ impl Format {
             "svg" => Ok(Self::FlameGraph),
             #[cfg(feature = "prometheus")]
             "openmetrics" => Ok(Self::OpenMetrics),
-            _ => Err(Self::unsupported(name)),
-        }
-    }
-
-    fn unsupported(name: &str) -> String {
-        match Self::FEATURES.iter().find(|(known, _)| *known == name) {
-            Some((_, feature)) => {
-                format!("this build of perfmark does not support {name}: enable its feature `{feature}`")
-            }
-            None => format!("unknown format `{name}`; expected one of {}", Self::NAMES.join(", ")),
+            _ => Err(match Self::FEATURES.iter().find(|(known, _)| *known == name) {
+                Some((_, feature)) => {
+                    format!("this build of perfmark does not support {name}: enable its feature `{feature}`")
+                }
+                None => format!("unknown format `{name}`; expected one of {}", Self::NAMES.join(", ")),
+            }),
         }
     }
 }
@@ -360,7 +356,7 @@ impl Display for Report<'_> {
         f.write_str(&match self.format {
             Format::Table => table::render(snapshot, view),
             #[cfg(feature = "json")]
-            Format::Json => json::render(snapshot),
+            Format::Json => json::render(&**snapshot),
             #[cfg(feature = "csv")]
             Format::Csv => csv::render(snapshot, view.sort),
             Format::Markdown => markdown::render(snapshot, view),
