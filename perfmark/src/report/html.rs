@@ -58,7 +58,7 @@ pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], 
 
 /// The two scripts of a snapshot, which are data.
 fn data_of(snapshot: &Snapshot, number: usize, reads_sources: bool) -> String {
-    let mut snapshot = Cow::Borrowed(snapshot);
+    let mut snapshot = snapshot.for_known_calls();
     if !snapshot.sampled().is_empty() {
         embed(snapshot.to_mut(), reads_sources);
     }

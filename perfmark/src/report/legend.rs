@@ -424,7 +424,8 @@ impl<'a> Legend<'a> {
         let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
         let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
         let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
-            " Times of marks of which few calls are measured may be a third of the true ones, or twice as long."
+            " Times of marks of which few calls are measured may be a third of the true ones, or twice as long; \
+             those of calls shorter than the probe overhead may be several times as long."
         } else {
             ""
         };

@@ -226,7 +226,7 @@ impl Sort {
     /// ```
     #[must_use]
     pub fn order(self, snapshot: &Snapshot) -> Vec<usize> {
-        Shares::new(snapshot).order(self)
+        Shares::new(&snapshot.for_known_calls()).order(self)
     }
 }
 

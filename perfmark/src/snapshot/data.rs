@@ -276,6 +276,8 @@ impl Mark {
 /// `weight`, not to `measured`, and `mean` is `sum / weight`. Without `every`, `weight` equals `measured`.
 ///
 /// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
+/// If calls were skipped, `weight` is an estimate of `measured + skipped`; reports for people multiply the sums by
+/// `(measured + skipped) / weight`.
 ///
 /// Sums are signed, because the cost of the probes is subtracted from them. Counts and sums are additive: those of two
 /// threads, two processes or two spans of time add up to those of both.
