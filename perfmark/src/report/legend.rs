@@ -349,6 +349,17 @@ impl<'a> Legend<'a> {
         self.names("unmeasured calls", self.rows().filter_map(of))
     }
 
+    /// The marks whose row leaves out calls with other events.
+    pub(super) fn with_other_events(&self) -> Option<String> {
+        let of = |(index, event): (usize, Option<&str>)| {
+            let mark = &self.snapshot.marks[index];
+            let values = mark.values.iter().find(|values| values.measured > 0 && Some(&*values.event) == event)?;
+            let without = mark.calls_without(values);
+            (without > 0).then(|| format!("{} ({} of {})", self.labels[index], exact(without), exact(mark.calls)))
+        };
+        self.names("calls while a mark recorded other events, in no column but calls", self.rows().filter_map(of))
+    }
+
     /// The marks with calls that did not return, and whether their cost is in the columns. That of calls in flight is
     /// known on the thread that took the snapshot.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = String> {

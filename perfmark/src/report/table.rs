@@ -47,7 +47,9 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         let has_clock = detailed.as_ref().is_some_and(|(_, has_clock)| *has_clock);
         page.styled(Style::Dim, |out| wrapped(out, legend.values(view.sort, has_column, has_clock, has)));
         if detailed.is_none() {
-            page.styled(Style::Red, |out| wrapped(out, legend.unmeasured().into_iter().collect()));
+            page.styled(Style::Red, |out| {
+                wrapped(out, legend.unmeasured().into_iter().chain(legend.with_other_events()).collect())
+            });
             page.styled(Style::Dim, |out| wrapped(out, legend.unfinished().chain(legend.details()).collect()));
         }
     }

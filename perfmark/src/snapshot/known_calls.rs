@@ -36,16 +36,22 @@ impl Snapshot {
     }
 }
 
-/// How many calls there were for each one that the measured calls represent. `None` if these are all, if some calls
-/// recorded other events, or if nothing was measured.
+impl Mark {
+    /// The number of calls while the mark did not record the event, because its events have changed.
+    pub(crate) fn calls_without(&self, values: &Values) -> u64 {
+        let with = [values.measured, values.unmeasured, self.unwound, self.cancelled, self.skipped];
+        let without = with.into_iter().fold(self.calls, u64::saturating_sub);
+        // While threads record, some calls are in one number and not yet in the other.
+        if without > self.calls / 64 { without } else { 0 }
+    }
+}
+
+/// How many calls there were for each one that the measured calls represent. `None` if these are all, if some calls did
+/// not record the event, or if nothing was measured.
 fn ratio(mark: &Mark, values: &Values) -> Option<f64> {
-    let others = [values.unmeasured, mark.unwound, mark.cancelled];
-    let calls = others.into_iter().fold(mark.calls, u64::saturating_sub);
     let represented = values.measured.saturating_add(mark.skipped);
-    // While threads record, some calls are in one number and not yet in the other.
-    let is_whole = calls.abs_diff(represented) <= calls / 64;
     let is_skipped = mark.skipped > 0 && values.measured > 0 && values.weight != represented;
-    (is_whole && is_skipped).then(|| represented as f64 / values.weight as f64)
+    (is_skipped && mark.calls_without(values) == 0).then(|| represented as f64 / values.weight as f64)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "saturates")]
