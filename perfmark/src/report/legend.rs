@@ -194,11 +194,20 @@ impl<'a> Legend<'a> {
         }
         let mut marks: Vec<(&Mark, &str)> = self.marks().collect();
         let of = |mark: &Mark| mark.overhead_ns.unwrap_or(0);
+        let of_calls = marks.iter().map(|(mark, _)| of(mark)).fold(0, u64::saturating_add).min(overhead);
+        let of_setups = overhead - of_calls;
+        if of_setups > of_calls {
+            let (of_setups, all) = (integer(of_setups, Unit::Ns), integer(all, Unit::Ns));
+            return Some(format!(
+                "perfmark's work at first calls and ends of threads took about {of_setups}, with its waits; the {what} \
+                 was {all}. Fewer threads limit this, and so do fewer marks"
+            ));
+        }
         sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
-        // The fewest that took half of it.
+        // The fewest that took half of what calls took.
         let mut sum = 0_u64;
         let half = marks.iter().copied().take(MOST_OFF).take_while(|(mark, _)| {
-            let is_more = sum < overhead / 2 && of(mark) > 0;
+            let is_more = sum < of_calls / 2 && of(mark) > 0;
             sum = sum.saturating_add(of(mark));
             is_more
         });
@@ -211,19 +220,21 @@ impl<'a> Legend<'a> {
         };
         let first = &half[..half.len().min(MOST_NAMES)];
         let names = first.iter().map(|(_, label)| self.code(label)).collect::<Vec<_>>().join(", ");
-        let who = match marks.iter().filter(|(mark, _)| of(mark) > 0).count() - first.len() {
-            0 => format!("for calls of {names}"),
-            others => {
-                let others = counted(others as u64, "other mark");
-                format!("{} of it for calls of {names}, and the rest for {others}", part(first))
-            }
+        let others = marks.iter().filter(|(mark, _)| of(mark) > 0).count() - first.len();
+        let mut rest = Vec::from_iter((others > 0).then(|| counted(others as u64, "other mark")));
+        // From one percent on.
+        rest.extend((of_setups > overhead / 100).then(|| "first calls and ends of threads".to_owned()));
+        let who = if rest.is_empty() {
+            format!("for calls of {names}")
+        } else {
+            format!("{} of it for calls of {names}, and the rest for {}", part(first), rest.join(" and "))
         };
         let which = if first.len() == half.len() {
             "turns them off".to_owned()
         } else {
             format!("turns off {} marks that took {} of it", half.len(), part(&half))
         };
-        let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= overhead);
+        let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= of_calls);
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
         if is_too_high {
             return Some(format!(
@@ -804,7 +815,12 @@ mod tests {
         assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" CPU time, for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
-        assert_eq!(cost(&[], &[mark("peek", 1)], 2, 1), "", "no mark is known to take it");
+        let of_threads = "perfmark's work at first calls and ends of threads took about 1 ns, with its waits; the CPU \
+                          time was 2 ns. Fewer threads limit this, and so do fewer marks\n";
+        assert_eq!(cost(&[], &[mark("peek", 1)], 2, 1), of_threads);
+        let with_threads = cost(&[], &[Mark { overhead_ns: Some(30), ..mark("peek", 1) }], 100, 40);
+        let rest = ", 75 % of it for calls of `peek`, and the rest for first calls and ends of threads. ";
+        assert!(with_threads.contains(rest), "{with_threads}");
         for overhead in [0, 1] {
             let free = Mark { overhead_ns: Some(overhead), ..mark("f", 1) };
             assert_eq!(cost(&[], &[free], 0, overhead), "", "it took no time");

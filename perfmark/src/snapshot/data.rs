@@ -42,7 +42,9 @@ pub struct Snapshot {
     /// (`ru_nivcsw` of getrusage(2)); `None` if it is not known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub involuntary_switches: Option<u64>,
-    /// What all marks took at least, in nanoseconds: the sum of [`Mark::overhead_ns`]; `None` if no mark has it.
+    /// What measuring took at least, in nanoseconds: the sum of [`Mark::overhead_ns`], and the time of threads' first
+    /// calls and ends, in which they may have waited. The setup of the first thread that called a mark is not included.
+    /// `None` if no mark has it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overhead_ns: Option<u64>,
     /// The number of calls of [`reset`](crate::reset) before it.
