@@ -73,7 +73,7 @@ impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counters: [(&str, &str, Count); 4] = [
             ("perfmark_calls", "Calls that ended, in any way", |mark| mark.calls),
-            ("perfmark_calls_unwound", "Of these, calls that a panic ended", |mark| mark.unwound),
+            ("perfmark_calls_unwound", "Of these, calls that a panic ended, without skipped ones", |mark| mark.unwound),
             ("perfmark_calls_cancelled", "Of these, calls whose future was dropped", |mark| mark.cancelled),
             ("perfmark_calls_skipped", SKIPPED, |mark| mark.skipped),
         ];

@@ -224,7 +224,7 @@ pub struct Mark {
     pub calls: u64,
     /// Calls that had begun and not ended when the snapshot was taken.
     pub in_flight: u64,
-    /// Of `calls`, those that a panic ended: in no distribution.
+    /// Of `calls`, those that a panic ended: in no distribution. A skipped call is not among them, however it ended.
     pub unwound: u64,
     /// Of `calls` of an async function, those whose future was dropped in the middle: in no distribution.
     pub cancelled: u64,
