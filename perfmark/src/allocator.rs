@@ -37,7 +37,8 @@ use crate::recording::{allocated, recorder::is_in_own_work};
 /// allocations are not counted.
 ///
 /// A program has one allocator, for its libraries, too. In a program without one that counts, these events are not
-/// available, and reports give that as the reason. Without the feature `record`, nothing is counted.
+/// available, and reports give that as the reason. Without the feature `record`, nothing is counted; neither is it on
+/// systems whose thread-local memory is allocated itself, which are others than Linux, Apple's, and Windows with MSVC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountingAllocator<A>(A);
 
@@ -53,7 +54,7 @@ impl<A> CountingAllocator<A> {
     #[cfg_attr(not(feature = "record"), allow(unused_variables, reason = "nothing is counted"))]
     fn count(block: *mut u8, bytes: usize) -> *mut u8 {
         #[cfg(feature = "record")]
-        if !block.is_null() {
+        if allocated::IS_SUPPORTED && !block.is_null() {
             allocated::count(bytes, is_in_own_work());
         }
         block

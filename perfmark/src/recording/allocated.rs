@@ -9,6 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::settings::Allocated;
 
+/// Whether an allocator may use thread-local memory. Elsewhere, the standard library allocates that.
+pub(crate) const IS_SUPPORTED: bool =
+    cfg!(any(target_os = "linux", target_vendor = "apple", all(windows, target_env = "msvc")));
+
 thread_local! {
     /// Blocks and bytes, without those of perfmark's own work. They wrap.
     static COUNTS: [Cell<u64>; 2] = const { [const { Cell::new(0) }; 2] };
@@ -39,6 +43,9 @@ pub(crate) struct ThreadCount(NonNull<Cell<u64>>);
 impl ThreadCount {
     /// That of the calling thread, in perfmark's own work. The error is why its allocations are not counted.
     pub(crate) fn open(what: Allocated) -> Result<Self, &'static str> {
+        if !IS_SUPPORTED {
+            return Err("perfmark counts allocations on Linux, systems of Apple, and Windows with MSVC only");
+        }
         drop(black_box(Box::new(0_u8)));
         if !ARE_COUNTED.load(Relaxed) && !cfg!(perfmark_scripted) {
             return Err("the program's allocator does not count; make a `perfmark::CountingAllocator` the \

@@ -48,7 +48,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         page.styled(Style::Dim, |out| wrapped(out, legend.values(view.sort, has_column, has_clock, has)));
         if detailed.is_none() {
             page.styled(Style::Red, |out| {
-                wrapped(out, legend.unmeasured().into_iter().chain(legend.with_other_events()).collect())
+                wrapped(out, legend.unmeasured().into_iter().chain(legend.with_other_events()).collect());
             });
             page.styled(Style::Dim, |out| wrapped(out, legend.unfinished().chain(legend.details()).collect()));
         }
