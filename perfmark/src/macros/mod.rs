@@ -41,7 +41,7 @@ pub mod private;
 /// only in a group, and marks open each hardware event by itself.
 ///
 /// A call of a mark costs about 90 instructions with `time` alone, 140 with two events that hardware counts, and about
-/// 35 more for each further event. With more than four events, `time` included, it costs about 2,200 (see the chapter
+/// 35 more for each further event. With more than four events, `time` included, it costs about 2,000 (see the chapter
 /// [`events`](crate::guide::events#what-they-cost)). Software events (such as `page_faults`) and tracepoints cost an
 /// `fcntl(2)` and a `read(2)` at entry and at exit, whatever their number.
 ///
