@@ -19,8 +19,8 @@ pub(crate) struct Arguments {
     pattern: Option<String>,
 }
 
-/// The events that perfmark defines.
-const OWN: &[(&str, &str)] = &[
+/// The events that perfmark defines: times, and others.
+const TIMES: &[(&str, &str)] = &[
     ("time", "nanoseconds, from the processor's tick counter"),
     ("on_cpu", "nanoseconds in which the thread was on a CPU"),
     ("off_cpu", "nanoseconds in which the thread was not on a CPU"),
@@ -28,10 +28,14 @@ const OWN: &[(&str, &str)] = &[
     ("preempted", "the part of off_cpu in which the kernel ran another thread"),
     ("suspended", "nanoseconds between the polls of an async call"),
 ];
+const ALLOCATED: &[(&str, &str)] = &[
+    ("allocations", "blocks that the thread allocates, if the program's allocator is a CountingAllocator"),
+    ("allocated_bytes", "their bytes"),
+];
 
-/// Whether perfmark defines the event. All of these are times.
-pub(crate) fn is_own(event: &str) -> bool {
-    OWN.iter().any(|(name, _)| is_same_event(name, event))
+/// Whether it is a time that perfmark defines.
+pub(crate) fn is_time(event: &str) -> bool {
+    TIMES.iter().any(|(name, _)| is_same_event(name, event))
 }
 
 /// Syntax that no machine lists and that can be used everywhere.
@@ -105,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut list = List { pattern, text: String::new(), reasons: Vec::new() };
     let unlisted =
         |lines: &[(&str, &str)]| lines.iter().map(|&(form, about)| (form.to_owned(), about.to_owned(), None)).collect();
-    list.section("perfmark's own events", &["own"], unlisted(OWN));
+    list.section("perfmark's own events", &["own"], unlisted(&[TIMES, ALLOCATED].concat()));
     let named = |names: &[&str], event: Event| (names.join(" OR "), String::new(), Some(event));
     let hardware = Hardware::ALL.iter().map(|&event| named(event.names(), event.into()));
     list.section("hardware events", &["hw", "hardware"], hardware.collect());
@@ -138,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 fn suggestion(pattern: &str) -> String {
     let unknown = pattern.parse().and_then(|event: Event| event.resolve(&Machine::here())).err();
     let listed = unknown.as_ref().and_then(|error| error.similar_names()).unwrap_or_default();
-    let own = perfmark_rdpmc::nearest(pattern, OWN.iter().map(|(name, _)| *name));
+    let own = perfmark_rdpmc::nearest(pattern, TIMES.iter().chain(ALLOCATED).map(|(name, _)| *name));
     let similar: Vec<&str> = own.into_iter().chain(listed.iter().map(String::as_str)).collect();
     if similar.is_empty() { String::new() } else { format!("; did you mean {}?", similar.join(", ")) }
 }

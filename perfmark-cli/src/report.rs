@@ -101,16 +101,16 @@ pub(crate) struct Options {
         default_value = "table",
         value_parser = PossibleValuesParser::new(Form::names()).try_map(|name| Form::from_name(&name))
     )]
-    format: Form,
+    pub(crate) format: Form,
     /// Show only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
     #[arg(long, value_name = "FILTER")]
-    marks: Option<Marks>,
+    pub(crate) marks: Option<Marks>,
     /// Columns of a table, at least 80; by default those of the terminal, or `COLUMNS`
     #[arg(long, value_name = "N")]
     width: Option<usize>,
     /// The most marks with a row; by default `PERFMARK_TOP`, or 20; for table and markdown
     #[arg(long, value_name = "N|all", value_parser = number)]
-    top: Option<usize>,
+    pub(crate) top: Option<usize>,
     /// The most sampled lines of each mark; by default `PERFMARK_LINES`, or 3; for table and markdown
     #[arg(long, value_name = "N|all", value_parser = number)]
     lines: Option<usize>,
@@ -212,18 +212,6 @@ impl Options {
             }
             _ => Ok(to),
         }
-    }
-
-    pub(crate) fn format(&self) -> Form {
-        self.format
-    }
-
-    pub(crate) fn top(&self) -> Option<usize> {
-        self.top
-    }
-
-    pub(crate) fn marks(&self) -> Option<&Marks> {
-        self.marks.as_ref()
     }
 
     fn is_one_of(&self, formats: &[&str]) -> bool {
@@ -328,9 +316,7 @@ impl<'a> Gathered<'a> {
         }
         to.give(&text)
     }
-}
 
-impl Gathered<'_> {
     /// Prints the locations of functions to mark, by the samples of the first event.
     fn suggest(mut self) -> Result<(), String> {
         /// As in a table.

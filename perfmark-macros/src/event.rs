@@ -104,8 +104,8 @@ fn unknown(name: &str) -> String {
         return why;
     }
     let known = match &spelling::similar(name, WORDS)[..] {
-        [] => "events are `time`, `on_cpu`, `off_cpu` and perf's generic ones, such as `cycles`, `branch_misses` and \
-             `page_faults`"
+        [] => "events are `time`, `on_cpu`, `off_cpu`, `allocations` and perf's generic ones, such as `cycles`, \
+             `branch_misses` and `page_faults`"
             .to_owned(),
         similar => format!("similar names are `{}`", similar.join("`, `")),
     };

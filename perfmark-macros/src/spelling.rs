@@ -6,10 +6,15 @@
 use perfmark_rdpmc::{CacheEvent, Hardware, Software, difference, nearest};
 
 /// The events that perfmark defines itself.
-pub(crate) const OWN_EVENTS: [&str; 6] = ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended"];
+pub(crate) const OWN_EVENTS: [&str; 8] =
+    ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended", "allocations", "allocated_bytes"];
 
 /// Words for an event that are not similar to its name.
 const SYNONYMS: &[(&str, &str)] = &[
+    ("alloc", "allocations"),
+    ("alloc_bytes", "allocated_bytes"),
+    ("allocated", "allocated_bytes"),
+    ("allocs", "allocations"),
     ("context_switch", "context_switches"),
     ("cpu_time", "on_cpu"),
     ("ctx_switches", "context_switches"),

@@ -160,7 +160,7 @@ impl Counter {
     /// As [`enable`](Self::enable).
     pub fn reset(&self) -> Result<(), Error> {
         for pmu_event in self.pmu_events() {
-            pmu_event.forget();
+            pmu_event.memory().forget();
         }
         self.request("ioctl(RESET)", IOC_RESET)
     }

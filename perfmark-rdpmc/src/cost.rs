@@ -6,7 +6,7 @@ use crate::counter::Counter;
 impl Counter {
     /// The ticks (of [`clock::ticks`](crate::clock::ticks)) of a user-space read and of a `read(2)`, each from the
     /// fastest of some batches. `None` if that way of reading is not available, or failed. It reads a thousand times,
-    /// which takes most of a millisecond. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// which takes most of a millisecond.
     #[doc(hidden)]
     #[must_use]
     pub fn cost(&self) -> (Option<f64>, Option<f64>) {

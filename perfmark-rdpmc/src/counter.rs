@@ -46,14 +46,8 @@ pub struct Counter {
     other_kinds: Option<Box<OtherKinds>>,
     /// The event and how it is counted.
     attr: Attr,
-    /// Who is notified when it gives up its descriptor.
-    losses: Option<Losses>,
-}
-
-#[derive(Debug)]
-struct Losses {
-    of_all: Arc<AtomicU64>,
-    is_counted: Cell<bool>,
+    /// Who is notified when it gives up its descriptor, and whether that has happened.
+    losses: Option<(Arc<AtomicU64>, Cell<bool>)>,
 }
 
 impl Counter {
@@ -103,8 +97,7 @@ impl Counter {
         std::iter::once(&self.pmu_event).chain(self.other_kinds.iter().flat_map(|others| others.pmu_events()))
     }
 
-    /// Turns user-space reads off: every reading uses `read(2)` from now on. For perfmark's recorder only; not covered
-    /// by this crate's stability promise.
+    /// Turns user-space reads off: every reading uses `read(2)` from now on.
     #[doc(hidden)]
     pub fn read_by_kernel_only(&mut self) {
         self.pmu_event.give_up_page("user-space reads were turned off");
@@ -114,16 +107,14 @@ impl Counter {
     }
 
     /// Adds one to `losses` when the counter gives up its descriptor, because another file may have its number (see
-    /// [the limits](crate#known-limits)). The end of a region does not give that reason. For perfmark's recorder only;
-    /// not covered by this crate's stability promise.
+    /// [the limits](crate#known-limits)). The end of a region does not give that reason.
     #[doc(hidden)]
     pub fn count_loss_in(&mut self, losses: Arc<AtomicU64>) {
-        self.losses = Some(Losses { of_all: losses, is_counted: Cell::new(false) });
+        self.losses = Some((losses, Cell::new(false)));
     }
 
     /// From now on, a `read(2)` is an error while other code has stopped the counter, and regions that are open then
-    /// are [`Delta::Unmeasured`]. A stop between two readings is not noticed. For perfmark's recorder only; not covered
-    /// by this crate's stability promise.
+    /// are [`Delta::Unmeasured`]. A stop between two readings is not noticed.
     #[doc(hidden)]
     pub fn notice_stops(&mut self, nanoseconds_per_tick: f64) {
         self.pmu_event.notice_stops(nanoseconds_per_tick);
@@ -198,8 +189,7 @@ impl Counter {
     }
 
     /// Begins a region if the kernel has not changed the page since the last one began, always in the same few
-    /// instructions. If it returns `false`, call [`begin`](Self::begin), which restores this fast path if possible. For
-    /// perfmark's recorder only; not covered by this crate's stability promise.
+    /// instructions. If it returns `false`, call [`begin`](Self::begin), which restores this fast path if possible.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -220,7 +210,6 @@ impl Counter {
     }
 
     /// Ends a region if the kernel did not change the page inside it. If it returns `None`, call [`end`](Self::end).
-    /// For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -231,11 +220,11 @@ impl Counter {
     /// The remembered page state: the number of the hardware counter, the lock value for which it is valid, and the
     /// page. `None` if there is none, and for an event that is counted on several PMUs.
     pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
-        if self.other_kinds.is_some() { None } else { self.pmu_event.remembered() }
+        if self.other_kinds.is_some() { None } else { self.pmu_event.memory().remembered() }
     }
 
     /// Remembers the page as it is, so that regions that begin now end unchanged, unless the kernel changes it again.
-    /// `false` if that is not possible. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// `false` if that is not possible.
     #[doc(hidden)]
     pub fn remember_page(&self) -> bool {
         self.other_kinds.is_none() && self.pmu_event.read_page().is_ok_and(|read| self.pmu_event.remember(&read))
@@ -243,11 +232,10 @@ impl Counter {
 
     /// Makes a region independent of the remembered page states. The counter remembers the last eight, one for each
     /// change of the page after which a region began. For regions that stay open while many others begin inside them.
-    /// For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     pub fn keep(&self, region: &mut Region) {
         if self.other_kinds.is_none()
-            && let Some(beginning) = self.pmu_event.beginning(region)
+            && let Some(beginning) = self.pmu_event.memory().beginning(region)
         {
             *region = Region::from_reading(beginning);
         }
@@ -273,14 +261,13 @@ impl Counter {
     }
 
     /// Ends a region for which [`end_unchanged`](Self::end_unchanged) returned `None`.
-    /// For perfmark's recorder only; not covered by this crate's stability promise.
     #[doc(hidden)]
     #[inline(never)]
     #[must_use]
     pub fn end_changed(&self, region: Region) -> Delta {
         let is_read_by_kernel = self.pmu_event.page().is_err() && self.other_kinds.is_none();
         let end = if is_read_by_kernel { self.counting_losses(self.pmu_event.kernel_read()) } else { self.reading() };
-        match (end, self.pmu_event.beginning(&region)) {
+        match (end, self.pmu_event.memory().beginning(&region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -305,10 +292,10 @@ impl Counter {
     /// Counts the loss of the descriptor, once.
     #[inline]
     pub(crate) fn counting_losses(&self, read: Result<Reading, Refusal>) -> Result<Reading, Refusal> {
-        if let (Err(Refusal::Closed), Some(losses)) = (&read, &self.losses)
-            && !losses.is_counted.replace(true)
+        if let (Err(Refusal::Closed), Some((losses, is_counted))) = (&read, &self.losses)
+            && !is_counted.replace(true)
         {
-            losses.of_all.fetch_add(1, Relaxed);
+            losses.fetch_add(1, Relaxed);
         }
         read
     }

@@ -27,8 +27,7 @@ type Single = <Native as Processor>::Counter;
 
 /// The remembered page state of counters that one thread reads together.
 ///
-/// Like a [`Counter`], it belongs to its thread: it is not `Send`. It is for perfmark's recorder only, and not covered
-/// by this crate's stability promise.
+/// Like a [`Counter`], it belongs to its thread: it is not `Send`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CounterSet {

@@ -119,8 +119,7 @@ impl EmulatedCounter {
         counter.check().map(|()| counter).map_err(|why| Error::refused(event.to_string(), why))
     }
 
-    /// The thread's counter of instructions, if a counter of this process was open before. For perfmark's recorder
-    /// only; not covered by this crate's stability promise.
+    /// The thread's counter of instructions, if a counter of this process was open before.
     #[doc(hidden)]
     #[must_use]
     pub fn of_thread() -> Option<Self> {
@@ -168,8 +167,7 @@ impl EmulatedCounter {
     }
 
     /// Sets the thread's counts back to what they were `before`, so that no open region includes what happened since. A
-    /// few instructions remain, which are the same each time. For perfmark's recorder only; not covered by this crate's
-    /// stability promise.
+    /// few instructions remain, which are the same each time.
     #[doc(hidden)]
     #[inline]
     pub fn set_back(&self, before: &EmulatedCounts) {

@@ -160,7 +160,7 @@ impl Group {
     }
 
     fn resets(&self) -> u32 {
-        self.counters.iter().fold(0, |sum, counter| sum.wrapping_add(counter.pmu_event().resets()))
+        self.counters.iter().fold(0, |sum, counter| sum.wrapping_add(counter.pmu_event().memory().resets()))
     }
 
     /// Starts all events of the group.
@@ -195,7 +195,7 @@ impl Group {
     /// As [`Counter::enable`].
     pub fn reset(&self) -> Result<(), Error> {
         for counter in &self.counters {
-            counter.pmu_event().forget();
+            counter.pmu_event().memory().forget();
         }
         request("ioctl(RESET)", &self.counters[0], IOC_RESET, IOC_FLAG_GROUP)
     }

@@ -18,8 +18,7 @@ use crate::source::Refusal;
 use crate::sys::{self, FORMAT_GROUP, TYPE_SOFTWARE, TYPE_TRACEPOINT};
 use crate::target::Target;
 
-/// The result of one `read(2)`: the values of the counters of a group. For perfmark's recorder only; not covered by
-/// this crate's stability promise.
+/// The result of one `read(2)`: the values of the counters of a group.
 #[derive(Debug)]
 pub struct GroupRead {
     /// The number of values, the times, then each value with its event's id.
@@ -45,7 +44,7 @@ impl GroupRead {
     #[inline]
     #[must_use]
     pub fn end(&self, counter: &Counter, region: &Region) -> Delta {
-        match (self.reading(counter), counter.pmu_event().beginning(region)) {
+        match (self.reading(counter), counter.pmu_event().memory().beginning(region)) {
             (Ok(end), Some(beginning)) => end.since(&beginning),
             _ => Delta::Unmeasured,
         }
@@ -71,8 +70,7 @@ impl GroupRead {
 
 #[doc(hidden)]
 impl Counter {
-    /// Whether an event that is counted like this may be in a group that others join. For perfmark's recorder only; not
-    /// covered by this crate's stability promise.
+    /// Whether an event that is counted like this may be in a group that others join.
     #[must_use]
     pub fn is_groupable(attr: &Attr) -> bool {
         let is_software = match attr.event().kind() {
@@ -86,7 +84,7 @@ impl Counter {
 
     /// Opens a counter in the group of `leader`, and starts it. [`read_group`](Self::read_group) reads by this counter,
     /// the second of the group. The first one may stay alone and is then read by itself, which is cheaper by nearly
-    /// half. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// half.
     ///
     /// Both events are [groupable](Self::is_groupable), and `leader` was opened on this thread.
     ///
@@ -102,7 +100,7 @@ impl Counter {
     }
 
     /// Opens a counter in the group of `leader` and `reader`, and starts it. The group has at most
-    /// [`MOST`](GroupRead::MOST) counters. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// [`MOST`](GroupRead::MOST) counters.
     ///
     /// # Errors
     ///
@@ -113,8 +111,7 @@ impl Counter {
         Ok(member)
     }
 
-    /// Reads all counters of the group in which this one is the [reader](Self::open_reader). For perfmark's recorder
-    /// only; not covered by this crate's stability promise.
+    /// Reads all counters of the group in which this one is the [reader](Self::open_reader).
     #[inline]
     #[must_use]
     pub fn read_group(&self) -> GroupRead {
@@ -123,8 +120,7 @@ impl Counter {
         GroupRead { numbers, read }
     }
 
-    /// As [`read_group`](Self::read_group), to [begin](GroupRead::begin) regions. For perfmark's recorder only; not
-    /// covered by this crate's stability promise.
+    /// As [`read_group`](Self::read_group), to [begin](GroupRead::begin) regions.
     #[inline]
     #[must_use]
     pub fn read_group_to_begin(&self) -> GroupRead {
@@ -133,8 +129,7 @@ impl Counter {
         GroupRead { numbers, read }
     }
 
-    /// Gives the descriptor up: it is never used again. For perfmark's recorder only; not covered by this crate's
-    /// stability promise.
+    /// Gives the descriptor up: it is never used again.
     pub fn give_up(&self) {
         self.source().give_up();
     }

@@ -115,7 +115,7 @@ impl OtherKinds {
                     Ok(read) if read.has_stale_times => return Err(NoUserRead::NoTimes),
                     Ok(read) => {
                         *lock = read.lock;
-                        sum = Some(Reading { resets: first.resets(), ..kind.on(read.into()) });
+                        sum = Some(Reading { resets: first.memory().resets(), ..kind.on(read.into()) });
                     }
                     Err(NoUserRead::NoIndex) => {
                         let page_state = read::read_inactive(page).ok_or(NoUserRead::Busy)?;

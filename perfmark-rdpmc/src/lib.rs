@@ -147,6 +147,11 @@
 //! println!("{}", perfmark_rdpmc::support());
 //! ```
 //!
+//! # Stability
+//!
+//! Items that this documentation does not show (`#[doc(hidden)]`) are for perfmark only, and not covered by this
+//! crate's stability promise.
+//!
 //! # Known limits
 //!
 //! *Root revokes user access while a program reads*, by writing 0 to `kernel.perf_user_access` or to

@@ -67,26 +67,3 @@ impl LockedMemory {
         Some(self.counters()? / pages.saturating_add(1))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_is_the_sum_of_both_limits() {
-        let mut limits = LockedMemory {
-            perf_event_mlock_kb: Some(516),
-            cpus: Some(2),
-            rlimit_memlock: Some(8192),
-            page_bytes: Some(4096),
-            exempt: false,
-        };
-        assert_eq!(limits.counters(), Some(2 * 129 + 2));
-        assert_eq!((limits.rings(1), limits.rings(16)), (Some(130), Some(15)));
-        limits.rlimit_memlock = Some(u64::MAX);
-        assert_eq!(limits.counters(), None);
-        assert_eq!(limits.rings(1), None);
-        limits = LockedMemory { exempt: true, rlimit_memlock: Some(0), ..limits };
-        assert_eq!(limits.counters(), None);
-    }
-}

@@ -125,8 +125,7 @@ impl OffCpu {
     }
 
     /// Reads the records since the last time. Returns `false` if the kernel had no room for all of them; the next
-    /// records are then complete again. It allocates nothing. For perfmark's recorder only; not covered by this crate's
-    /// stability promise.
+    /// records are then complete again. It allocates nothing.
     #[doc(hidden)]
     #[inline]
     pub fn catch_up(&self) -> bool {
@@ -134,8 +133,7 @@ impl OffCpu {
         lock == self.seen.replace(lock) || self.read_records()
     }
 
-    /// A number that each context switch changes. For perfmark's recorder only; not covered by this crate's stability
-    /// promise.
+    /// A number that each context switch changes.
     #[doc(hidden)]
     #[must_use]
     pub fn lock(&self) -> u32 {
@@ -149,8 +147,7 @@ impl OffCpu {
 
     /// Catches up, then calls `read`. Repeats both if the thread was switched meanwhile, so that all values are of one
     /// moment; a few times at most, because a debugger may stop the thread each time. Calls `before` before the times
-    /// change, and `on_loss` if records were lost. For perfmark's recorder only; not covered by this crate's stability
-    /// promise.
+    /// change, and `on_loss` if records were lost.
     #[doc(hidden)]
     #[inline]
     pub fn read_with<T>(&self, mut before: impl FnMut(), mut on_loss: impl FnMut(), mut read: impl FnMut() -> T) -> T {
@@ -173,8 +170,7 @@ impl OffCpu {
         }
     }
 
-    /// The time until the last [`catch_up`](Self::catch_up): all of it, blocked, and preempted. For perfmark's recorder
-    /// only; not covered by this crate's stability promise.
+    /// The time until the last [`catch_up`](Self::catch_up): all of it, blocked, and preempted.
     #[doc(hidden)]
     #[must_use]
     pub fn times(&self) -> &[Cell<u64>; 3] {

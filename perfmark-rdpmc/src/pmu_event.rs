@@ -280,11 +280,6 @@ impl PmuEvent {
         self.read_page().map(|read| Reading { resets: self.memory.resets(), ..read.into() })
     }
 
-    /// How often it was reset to 0.
-    pub(crate) fn resets(&self) -> u32 {
-        self.memory.resets()
-    }
-
     /// Begins a region if the page's lock is the remembered one.
     #[inline]
     #[allow(unsafe_code, reason = "PmuEvent is not Send, which PageMemory requires")]
@@ -301,23 +296,14 @@ impl PmuEvent {
         unsafe { self.memory.end(&Native, region) }
     }
 
-    /// As [`PageMemory::remembered`].
-    pub(crate) fn remembered(&self) -> Option<(u32, u64, *const sys::MmapPage)> {
-        self.memory.remembered()
+    /// The remembered contents of its page.
+    #[inline]
+    pub(crate) fn memory(&self) -> &PageMemory<Native> {
+        &self.memory
     }
 
     /// Remembers the page's contents. Returns `false` if that does not enable the fast path for the next regions.
     pub(crate) fn remember(&self, read: &UserRead) -> bool {
         self.memory.remember(&Native, read)
-    }
-
-    /// Forgets the page's contents: regions begun before are unmeasured.
-    pub(crate) fn forget(&self) {
-        self.memory.forget();
-    }
-
-    /// The full reading at a region's start, if it is known.
-    pub(crate) fn beginning(&self, region: &Region) -> Option<Reading> {
-        self.memory.beginning(region)
     }
 }

@@ -116,20 +116,6 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_in_between_is_unmeasured_also_where_the_value_did_not_fall() {
-        let start = reading(100, 1_000, 600);
-        assert_eq!(reading(99, 3_000, 2_600).since(&start), Delta::Unmeasured);
-        assert_eq!(Reading { resets: 1, ..reading(150, 3_000, 2_600) }.since(&start), Delta::Unmeasured);
-    }
-
-    #[test]
-    fn stale_times_scale_nothing() {
-        let start = Reading { has_stale_times: true, ..reading(100, 1_000, 1_000) };
-        assert_eq!(reading(150, 3_000, 3_000).since(&start), Delta::Exact(50));
-        assert_eq!(reading(150, 3_000, 2_000).since(&start), Delta::Unmeasured);
-    }
-
-    #[test]
     fn a_thread_on_several_kinds_of_core_that_are_read_by_another_is_counted() {
         let on = |enabled, running| Reading { clock: CoreClock::UNKNOWN, ..reading(enabled, enabled, running) };
         let start = on(1_000, 990);

@@ -53,13 +53,11 @@ impl Default for Region {
 }
 
 impl Region {
-    /// The second of the [`parts`](Self::parts) of a region that was not begun. For perfmark's recorder only; not
-    /// covered by this crate's stability promise.
+    /// The second of the [`parts`](Self::parts) of a region that was not begun.
     #[doc(hidden)]
     pub const NOT_BEGUN: u64 = NONE;
 
-    /// The region that has these [`parts`](Self::parts). For perfmark's recorder only; not covered by this crate's
-    /// stability promise.
+    /// The region that has these [`parts`](Self::parts).
     #[doc(hidden)]
     #[inline]
     #[must_use]
@@ -69,7 +67,7 @@ impl Region {
 
     /// Its parts, for callers that store the parts of several regions side by side. A region that
     /// [`CounterSet`](crate::CounterSet) began consists of the first two: the counter's raw value, and the lock of its
-    /// page. For perfmark's recorder only; not covered by this crate's stability promise.
+    /// page.
     #[doc(hidden)]
     #[inline]
     #[must_use]

@@ -124,25 +124,3 @@ impl Rights {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_level_allows_what_the_kernel_allows() {
-        let at = |level| Rights { paranoid: Some(level), ..Rights::default() };
-        assert!(at(1).kernel_part() && !at(2).kernel_part() && at(2).user_mode() && !at(3).user_mode());
-        let perfmon = |level| Rights { cap_perfmon: true, ..at(level) };
-        assert!(perfmon(2).kernel_part() && perfmon(2).kprobes() && !perfmon(2).uprobes() && !perfmon(3).user_mode());
-        let admin = Rights { cap_sys_admin: true, ..at(4) };
-        assert!(admin.kernel_part() && admin.uprobes());
-        let rootless = Rights { user_namespace: true, ..admin };
-        assert!(!rootless.user_mode(), "capabilities of a user namespace do not count");
-        assert!(rootless.namespace().contains("user namespace") && at(4).namespace().is_empty());
-        assert!(!Rights::default().user_mode(), "no perf events");
-        let mut mainline = perfmon(3);
-        mainline.note_user_mode_opens(true);
-        assert!(mainline.user_mode() && mainline.kernel_part() && mainline.kprobes() && !mainline.uprobes());
-    }
-}

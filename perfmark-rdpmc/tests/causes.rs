@@ -7,11 +7,10 @@ mod child;
 mod files;
 mod support;
 
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::{env, fs};
 
-use child::{SCENARIO, passes};
 use files::Files;
 use perfmark_rdpmc::{
     Attr, Counter, EmulatedCounter, Error, Event, Hardware, Machine, Software, Support, disable_all_of_thread,
@@ -19,20 +18,20 @@ use perfmark_rdpmc::{
 };
 use support::trial;
 
+/// Tests that change the entire process.
+const ALONE: [(&str, fn()); 3] = [
+    ("without_descriptors_no_name_is_unknown", without_descriptors),
+    ("root_of_a_user_namespace_learns_why_it_has_no_permission", in_a_user_namespace),
+    ("a_limit_on_file_sizes_that_stops_the_emulator_is_named", without_files),
+];
+
 fn main() {
-    match env::var(SCENARIO).as_deref() {
-        Ok("descriptors") => return without_descriptors(),
-        Ok("namespace") => return in_a_user_namespace(),
-        Ok("file size") => return without_files(),
-        _ => {}
+    if child::runs_scenario(&ALONE) {
+        return;
     }
+    let unreadable = trial("a_file_that_cannot_be_read_is_reported_with_errno_not_as_an_unknown_name", unreadable);
     support::run(
-        vec![
-            trial("a_file_that_cannot_be_read_is_reported_with_errno_not_as_an_unknown_name", unreadable),
-            trial("without_descriptors_no_name_is_unknown", || passes("descriptors")),
-            trial("root_of_a_user_namespace_learns_why_it_has_no_permission", || passes("namespace")),
-            trial("a_limit_on_file_sizes_that_stops_the_emulator_is_named", || passes("file size")),
-        ],
+        ALONE.iter().map(|&(name, _)| trial(name, || child::passes(name))).chain([unreadable]).collect(),
         &[
             ("a_kernel_in_a_virtual_machine_does_not_count_a_hypervisor", counting_nothing),
             ("user_reads_that_were_turned_off_name_the_callers_setting", turned_off),
@@ -42,7 +41,7 @@ fn main() {
 }
 
 fn parse(text: &str) -> Event {
-    text.parse().unwrap_or_else(|error| panic!("{error}"))
+    text.parse().expect("an event")
 }
 
 fn fixture(name: &str) -> Machine {

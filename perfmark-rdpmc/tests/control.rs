@@ -132,7 +132,7 @@ fn a_breakpoint_can_be_moved_to_another_variable() {
         value(counter) - before
     };
     assert_eq!([written(&counter, 0, 7), written(&counter, 1, 9)], [7, 0]);
-    counter.modify_attributes(&on(1)).unwrap_or_else(|error| panic!("{error}"));
+    counter.modify_attributes(&on(1)).expect("allowed");
     assert_eq!([written(&counter, 0, 1_000), written(&counter, 1, 1_000)], [0, 1_000]);
     let kernels = Breakpoint::at(0xffff_ffff_8100_0000, 8, Access::Write).expect("8 bytes");
     for (attr, why) in [

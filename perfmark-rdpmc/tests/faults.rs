@@ -12,77 +12,55 @@ mod reused_numbers;
 
 use std::{env, fs, thread};
 
-use child::{SCENARIO, passes};
+use child::passes;
 use perfmark_rdpmc::{
     Attr, Counter, Delta, Event, Group, Hardware, Reading, Region, Software, Target, TargetCounter, TargetGroup, clock,
     known_loop,
 };
 use support::{open_if_supported as open, trial};
 
+/// Tests that change the entire process.
+const ALONE: [(&str, fn()); 13] = [
+    ("a_forked_child_closes_no_other_files", forks::closed_by_another),
+    ("a_fork_in_a_thread_locals_destructor_works", forks::at_a_threads_end),
+    ("forks_work_while_threads_open_and_close_counters", forks::beside_openings),
+    ("fork_handlers_that_run_before_this_crates_may_use_counters", forks::handlers::earlier),
+    ("counters_of_the_parent_fail_in_a_programs_fork_handlers", forks::handlers::of_a_program),
+    ("descriptor_numbers_of_other_files_are_not_used", reused_numbers::all_kinds),
+    ("an_allocator_may_open_counters", allocator::opens_counters),
+    ("running_out_of_descriptors_is_reported", descriptors),
+    ("closed_and_partly_opened_counters_leak_nothing", leaks),
+    ("a_filter_that_returns_eperm_is_reported", || filtered(libc::EPERM)),
+    ("a_filter_that_returns_enosys_is_reported", || filtered(libc::ENOSYS)),
+    ("a_filter_that_raises_a_signal_is_reported", trapped),
+    ("a_filter_that_forbids_fcntl_is_reported", without_fcntl),
+];
+
+/// The same, on a PMU.
+const ALONE_ON_PMU: [(&str, fn()); 3] = [
+    ("page's address used again", forks::address_used_again),
+    ("reused off the PMU", reused_numbers::multiplexed),
+    ("no locked memory", no_locked_memory),
+];
+
 fn main() {
-    if let Ok(scenario) = env::var(SCENARIO) {
-        return run_scenario(&scenario);
+    if child::runs_scenario(&[&ALONE[..], &ALONE_ON_PMU].concat()) {
+        return;
     }
+    let fork = trial("counters_fail_in_a_forked_child_and_continue_in_the_parent", || {
+        forks::fork(&Attr::new(Software::TaskClock));
+    });
     support::run(
-        vec![
-            trial("counters_fail_in_a_forked_child_and_continue_in_the_parent", || {
-                forks::fork(&Attr::new(Software::TaskClock));
-            }),
-            trial("a_forked_child_closes_no_other_files", || passes("closed by another")),
-            trial("a_fork_in_a_thread_locals_destructor_works", || passes("fork at a thread's end")),
-            trial("forks_work_while_threads_open_and_close_counters", || passes("fork beside openings")),
-            trial("fork_handlers_that_run_before_this_crates_may_use_counters", || passes("earlier handlers")),
-            trial("counters_of_the_parent_fail_in_a_programs_fork_handlers", || passes("a program's handlers")),
-            trial("descriptor_numbers_of_other_files_are_not_used", || passes("numbers reused")),
-            trial("an_allocator_may_open_counters", || passes("allocator")),
-            trial("running_out_of_descriptors_is_reported", || passes("descriptors")),
-            trial("closed_and_partly_opened_counters_leak_nothing", || passes("leaks")),
-            trial("a_filter_that_returns_eperm_is_reported", || passes("eperm")),
-            trial("a_filter_that_returns_enosys_is_reported", || passes("enosys")),
-            trial("a_filter_that_raises_a_signal_is_reported", || passes("sigsys")),
-            trial("a_filter_that_forbids_fcntl_is_reported", || passes("no fcntl")),
-        ],
+        ALONE.iter().map(|&(name, _)| trial(name, || passes(name))).chain([fork]).collect(),
         &[
             ("hardware_counters_fail_in_a_forked_child", || forks::fork(&Attr::new(Hardware::Instructions))),
             ("a_child_keeps_no_counter_of_the_pmu_from_its_parent", forks::a_child_keeps_no_counter_of_the_pmu),
             ("a_forked_child_keeps_mappings_at_the_address_of_a_former_page", || passes("page's address used again")),
-            ("descriptor_numbers_of_other_files_are_not_used_off_the_pmu", || {
-                passes("numbers reused, events multiplexed");
-            }),
+            ("descriptor_numbers_of_other_files_are_not_used_off_the_pmu", || passes("reused off the PMU")),
             ("without_locked_memory_counters_are_read_by_the_kernel", without_locked_memory),
             ("a_million_reads_never_run_backwards", a_million_reads_never_run_backwards),
         ],
     );
-}
-
-fn run_scenario(scenario: &str) {
-    match scenario {
-        "closed by another" => forks::closed_by_another(),
-        "fork at a thread's end" => forks::at_a_threads_end(),
-        "fork beside openings" => forks::beside_openings(),
-        "earlier handlers" => forks::handlers::earlier(),
-        "a program's handlers" => forks::handlers::of_a_program(),
-        "allocator" => allocator::opens_counters(),
-        "page's address used again" => forks::address_used_again(),
-        "numbers reused" => reused_numbers::all_kinds(),
-        "numbers reused, events multiplexed" => reused_numbers::multiplexed(),
-        "descriptors" => descriptors(),
-        "leaks" => leaks(),
-        "eperm" => filtered(
-            libc::EPERM,
-            "EPERM: a seccomp filter or a security module refuses it (common in containers); allow perf_event_open \
-             there",
-        ),
-        "enosys" => filtered(
-            libc::ENOSYS,
-            "ENOSYS: the kernel has no perf events, or a seccomp filter (common in containers) or an emulator hides \
-             them",
-        ),
-        "sigsys" => trapped(),
-        "no fcntl" => without_fcntl(),
-        "no locked memory" => no_locked_memory(),
-        _ => panic!("no scenario {scenario}"),
-    }
 }
 
 /// Instructions if there is a PMU, so that there are pages as well; otherwise a software event.
@@ -124,10 +102,8 @@ fn descriptors() {
 
 /// Checks that existing counters and the tick counter still work.
 fn still_works(counter: &Counter) {
-    let (before, ticks) = (counter.read().expect("readable"), clock::ticks());
-    let _ = known_loop(100_000);
-    let delta = counter.read().expect("readable").since(&before);
-    assert!(matches!(delta, Delta::Exact(100..)) && clock::ticks() > ticks, "{delta:?}");
+    let ticks = clock::ticks();
+    assert!(forks::continues(counter) && clock::ticks() > ticks, "{counter:?}");
 }
 
 /// The number of descriptors and of perf event mappings of this process.
@@ -147,7 +123,7 @@ fn leaks() {
     let before = open_resources();
     for _ in 0..100 {
         let counter = open(&attr);
-        let three = Group::open(&group(3)).unwrap_or_else(|error| panic!("{error}"));
+        let three = Group::open(&group(3)).expect("opens");
         let pages = if attr.event().is_hardware() { 4 } else { 0 };
         assert_eq!(open_resources(), (before.0 + 4, before.1 + pages), "{counter:?} {three:?}");
         let _ = Counter::open(&none);
@@ -175,7 +151,12 @@ fn leaks() {
 }
 
 /// A seccomp filter refuses `perf_event_open(2)`, as in many containers.
-fn filtered(errno: i32, cause: &str) {
+fn filtered(errno: i32) {
+    let cause = if errno == libc::EPERM {
+        "EPERM: a seccomp filter or a security module refuses it (common in containers); allow perf_event_open there"
+    } else {
+        "ENOSYS: the kernel has no perf events, or a seccomp filter (common in containers) or an emulator hides them"
+    };
     let attr = best_attr();
     let Some(earlier) = open(&attr) else { return };
     if let Err(why) = seccomp::refuse(&[libc::SYS_perf_event_open], errno) {
@@ -279,11 +260,11 @@ fn no_locked_memory() {
         assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
         assert_eq!(libc::setuid(65_534), 0);
     }
-    let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
+    let counter = Counter::open(&Attr::new(Hardware::Instructions)).expect("opens");
     let why = counter.user_reads().expect_err("no page");
     println!("{why}");
     assert_eq!(why, "EPERM: no locked memory is left for the counter's page; raise kernel.perf_event_mlock_kb");
-    let group = Group::open(&vec![Attr::new(Hardware::Instructions); 2]).unwrap_or_else(|error| panic!("{error}"));
+    let group = Group::open(&vec![Attr::new(Hardware::Instructions); 2]).expect("opens");
     assert!(group.read_user().is_none() && group.read().is_ok(), "by the kernel");
     let before = counter.read().expect("by the kernel");
     let length = known_loop(1_000_000);

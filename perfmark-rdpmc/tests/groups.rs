@@ -34,7 +34,7 @@ fn main() {
 }
 
 fn group(attrs: &[Attr]) -> Group {
-    Group::open(attrs).unwrap_or_else(|error| panic!("{error}"))
+    Group::open(attrs).expect("opens")
 }
 
 fn a_group_of_software_events_is_read_at_once() {
@@ -63,12 +63,11 @@ fn touch_three_pages() {
 fn counters_that_joined_a_group_are_read_at_once() {
     // The code itself may not be mapped yet.
     touch_three_pages();
-    let unwrap = |opened: Result<Counter, Error>| opened.unwrap_or_else(|error| panic!("{error}"));
     for _ in 0..50 {
         let Some(leader) = open_if_supported(&Attr::new(Software::TaskClock)) else { return };
-        let reader = unwrap(Counter::open_reader(&Attr::new(Software::PageFaults), &leader));
+        let reader = Counter::open_reader(&Attr::new(Software::PageFaults), &leader).expect("opens");
         let [cpu, minor] = [Software::CpuClock, Software::MinorFaults]
-            .map(|event| unwrap(Counter::open_member(&Attr::new(event), &leader, &reader)));
+            .map(|event| Counter::open_member(&Attr::new(event), &leader, &reader).expect("opens"));
         let counters = [&leader, &reader, &cpu, &minor];
         let mut own = [Region::default(); 4];
         counters.iter().zip(&mut own).for_each(|(counter, region)| counter.begin(region));

@@ -12,10 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use perfmark_rdpmc::sample::{Body, Sampler};
-use perfmark_rdpmc::{
-    Access, Attr, Breakpoint, Counter, Delta, Event, Group, Software, Target, TargetCounter, TargetGroup,
-};
-use support::Case;
+use perfmark_rdpmc::{Access, Attr, Breakpoint, Counter, Event, Group, Software, Target, TargetCounter, TargetGroup};
+use support::{Case, exact};
 
 mod child;
 mod memory;
@@ -30,6 +28,10 @@ fn main() {
     if std::env::var_os(child::SCENARIO).is_some() {
         return other_user::main();
     }
+    // For all tests, and their processes.
+    if let Err(why) = process::mount_tracefs() {
+        eprintln!("tracefs is not mounted: {why}");
+    }
     let cases: [Case<String>; 13] = [
         ("every_software_event_opens_or_is_refused_with_a_reason", || allowed(&attr("page-faults")), software),
         ("page_faults_are_counted_exactly", || allowed(&attr("page-faults")), page_faults),
@@ -38,10 +40,10 @@ fn main() {
         ("user_mode_and_kernel_mode_are_counted_apart", || allowed(&all("page-faults")), modes),
         ("breakpoints_of_every_length_and_on_execution_count", || allowed(&breakpoint(Access::Write)), lengths),
         ("an_exec_closes_every_descriptor", || allowed(&attr("page-faults")), descriptors),
-        ("a_tracepoint_counts_exactly", || in_tracefs(|| allowed(&all("syscalls:sys_enter_getppid"))), tracepoint),
-        ("a_filter_leaves_out_what_does_not_pass", || in_tracefs(|| allowed(&all(PRIORITY))), filtered),
-        ("a_bpf_program_decides_what_is_counted", || in_tracefs(|| program(1).and(allowed(&all(GROUP)))), by_program),
-        ("a_bpf_program_writes_to_a_ring", || in_tracefs(|| program(1).and(allowed(&all(GROUP)))), written_by_program),
+        ("a_tracepoint_counts_exactly", || allowed(&all("syscalls:sys_enter_getppid")), tracepoint),
+        ("a_filter_leaves_out_what_does_not_pass", || allowed(&all(PRIORITY)), filtered),
+        ("a_bpf_program_decides_what_is_counted", || program(1).and(allowed(&all(GROUP))), by_program),
+        ("a_bpf_program_writes_to_a_ring", || program(1).and(allowed(&all(GROUP))), written_by_program),
         ("a_uprobe_counts_the_calls_of_a_function_exactly", || allowed(&uprobe()?), calls),
         ("another_user_may_count_by_breakpoints_and_learns_what_the_rest_requires", is_root, another_user),
     ];
@@ -49,7 +51,7 @@ fn main() {
 }
 
 fn attr(text: &str) -> Attr {
-    Attr::new(text.parse::<Event>().unwrap_or_else(|error| panic!("{error}")))
+    Attr::new(text.parse::<Event>().expect("well formed"))
 }
 
 /// With kernel mode.
@@ -62,17 +64,14 @@ fn allowed(attr: &Attr) -> Result<(), String> {
 }
 
 fn open(attr: &Attr) -> Counter {
-    Counter::open(attr).unwrap_or_else(|error| panic!("{error}"))
+    Counter::open(attr).expect("opens")
 }
 
 /// What `counter` counts during `work`.
 fn count(counter: &Counter, work: impl FnOnce()) -> u64 {
-    let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
+    let before = counter.read().expect("readable");
     work();
-    match counter.read().unwrap_or_else(|error| panic!("{error}")).since(&before) {
-        Delta::Exact(value) => value,
-        other => panic!("not exact: {other:?}"),
-    }
+    exact(counter.read().expect("readable").since(&before))
 }
 
 fn is_root() -> Result<(), String> {
@@ -88,9 +87,9 @@ fn software() {
             let error = user_mode.expect_err("counts nothing in user mode").to_string();
             assert!(error.starts_with(&format!("{}:u: it happens in kernel mode only", event.name())), "{error}");
         } else {
-            let counter = user_mode.unwrap_or_else(|error| panic!("{error}"));
+            let counter = user_mode.expect("opens");
             let value = count(&counter, || _ = perfmark_rdpmc::known_loop(1_000_000));
-            assert!(!event_is_time(event) || value > 0, "{}", event.name());
+            assert!(!counter.event().is_time() || value > 0, "{}", event.name());
         }
         match Counter::open(&Attr::new(event).kernel(true)) {
             Ok(counter) => assert!(counter.read().is_ok(), "{}", event.name()),
@@ -98,10 +97,6 @@ fn software() {
             Err(error) => println!("{error}"),
         }
     }
-}
-
-fn event_is_time(event: Software) -> bool {
-    Event::from(event).is_time()
 }
 
 fn page_faults() {
@@ -216,11 +211,10 @@ fn lengths() {
 fn descriptors() {
     let (attr, target) = (attr("page-faults"), Target::this_thread());
     let counter = open(&attr);
-    let target_counter = TargetCounter::open(&attr, &target).unwrap_or_else(|error| panic!("{error}"));
-    let group = Group::open(std::slice::from_ref(&attr)).unwrap_or_else(|error| panic!("{error}"));
-    let target_group =
-        TargetGroup::open(std::slice::from_ref(&attr), &target).unwrap_or_else(|error| panic!("{error}"));
-    let ring = Sampler::dummy().open().unwrap_or_else(|error| panic!("{error}"));
+    let target_counter = TargetCounter::open(&attr, &target).expect("opens");
+    let group = Group::open(std::slice::from_ref(&attr)).expect("opens");
+    let target_group = TargetGroup::open(std::slice::from_ref(&attr), &target).expect("opens");
+    let ring = Sampler::dummy().open().expect("opens");
     for fd in [counter.as_fd(), target_counter.as_fd(), group.as_fd(), target_group.as_fd(), ring.as_fd()] {
         // SAFETY: takes no pointer.
         assert_eq!(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFD) }, libc::FD_CLOEXEC);
@@ -243,7 +237,7 @@ fn uprobe() -> Result<Attr, String> {
 }
 
 fn calls() {
-    let counter = open(&uprobe().unwrap_or_else(|error| panic!("{error}")));
+    let counter = open(&uprobe().expect("known"));
     for times in [0, 1, 7, 1000] {
         let function: extern "C" fn() = black_box(probed);
         assert_eq!(count(&counter, || (0..times).for_each(|_| function())), times);
@@ -253,59 +247,42 @@ fn calls() {
     assert!(error.contains("ENOENT: there is no such file"), "{error}");
 }
 
-/// Runs in a thread with its own mount namespace, in which tracefs is mounted.
-fn in_tracefs<R: Send>(work: impl FnOnce() -> Result<R, String> + Send) -> Result<R, String> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| process::mount_tracefs().and_then(|()| work()));
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 fn tracepoint() {
-    let result = in_tracefs(|| {
-        let call = |times: u64| (0..times).for_each(|_| _ = std::os::unix::process::parent_id());
-        for attr in [all("syscalls:sys_enter_getppid"), attr("syscalls:sys_enter_getppid")] {
-            let counter = open(&attr);
-            for times in [0, 1, 7, 1000] {
-                assert_eq!(count(&counter, || call(times)), times, "{attr}");
-            }
+    let call = |times: u64| (0..times).for_each(|_| _ = std::os::unix::process::parent_id());
+    for attr in [all("syscalls:sys_enter_getppid"), attr("syscalls:sys_enter_getppid")] {
+        let counter = open(&attr);
+        for times in [0, 1, 7, 1000] {
+            assert_eq!(count(&counter, || call(times)), times, "{attr}");
         }
-        assert_counts_switches(&open(&all("sched:sched_switch")));
-        let error = Counter::open(&attr("sched:sched_switch")).expect_err("counts nothing in user mode").to_string();
-        assert!(error.contains("tracepoints are reached in kernel mode only"), "{error}");
-        let error = Counter::open(&all("sched:sched_swich")).expect_err("no such tracepoint").to_string();
-        assert!(error.contains("did you mean") && error.contains("sched_switch"), "{error}");
-        Ok(())
-    });
-    result.unwrap_or_else(|error| panic!("{error}"));
+    }
+    assert_counts_switches(&open(&all("sched:sched_switch")));
+    let error = Counter::open(&attr("sched:sched_switch")).expect_err("counts nothing in user mode").to_string();
+    assert!(error.contains("tracepoints are reached in kernel mode only"), "{error}");
+    let error = Counter::open(&all("sched:sched_swich")).expect_err("no such tracepoint").to_string();
+    assert!(error.contains("did you mean") && error.contains("sched_switch"), "{error}");
 }
 
 /// A system call with arguments.
 const PRIORITY: &str = "syscalls:sys_enter_getpriority";
 
 fn filtered() {
-    let result = in_tracefs(|| {
-        // SAFETY: takes numbers.
-        let call = || (0..10).for_each(|user| _ = unsafe { libc::getpriority(libc::PRIO_USER, user) });
-        let counter = open(&all(PRIORITY));
-        assert_eq!(count(&counter, call), 10);
-        let error = counter.set_filter("nobody > 6").expect_err("no such field").to_string();
-        assert!(error.contains("ioctl(SET_FILTER) failed with EINVAL") && error.contains("names a field"), "{error}");
-        assert_eq!(count(&counter, call), 10, "as before");
-        counter.set_filter("who > 6").unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(count(&counter, call), 3, "7, 8 and 9");
-        let error = counter.set_filter("who > 7").expect_err("a second one").to_string();
-        assert!(error.contains("EEXIST: the event has a filter already"), "{error}");
-        let all_of_the_thread = TargetCounter::open(&all(PRIORITY), &Target::this_thread());
-        let all_of_the_thread = all_of_the_thread.unwrap_or_else(|error| panic!("{error}"));
-        all_of_the_thread.set_filter("who == 1").unwrap_or_else(|error| panic!("{error}"));
-        call();
-        assert_eq!(all_of_the_thread.read().map(|reading| reading.value), Ok(1));
-        let error = open(&attr("page-faults")).set_filter("who > 6").expect_err("no fields").to_string();
-        assert!(error.contains("EINVAL") && error.contains("has no filters"), "{error}");
-        Ok(())
-    });
-    result.unwrap_or_else(|error| panic!("{error}"));
+    // SAFETY: takes numbers.
+    let call = || (0..10).for_each(|user| _ = unsafe { libc::getpriority(libc::PRIO_USER, user) });
+    let counter = open(&all(PRIORITY));
+    assert_eq!(count(&counter, call), 10);
+    let error = counter.set_filter("nobody > 6").expect_err("no such field").to_string();
+    assert!(error.contains("ioctl(SET_FILTER) failed with EINVAL") && error.contains("names a field"), "{error}");
+    assert_eq!(count(&counter, call), 10, "as before");
+    counter.set_filter("who > 6").expect("allowed");
+    assert_eq!(count(&counter, call), 3, "7, 8 and 9");
+    let error = counter.set_filter("who > 7").expect_err("a second one").to_string();
+    assert!(error.contains("EEXIST: the event has a filter already"), "{error}");
+    let all_of_the_thread = TargetCounter::open(&all(PRIORITY), &Target::this_thread()).expect("opens");
+    all_of_the_thread.set_filter("who == 1").expect("allowed");
+    call();
+    assert_eq!(all_of_the_thread.read().map(|reading| reading.value), Ok(1));
+    let error = open(&attr("page-faults")).set_filter("who > 6").expect_err("no fields").to_string();
+    assert!(error.contains("EINVAL") && error.contains("has no filters"), "{error}");
 }
 
 /// A system call that nothing else in these tests makes: a program is for all events of its tracepoint.
@@ -402,53 +379,44 @@ fn perf_events(event: BorrowedFd<'_>) -> Result<OwnedFd, String> {
 }
 
 fn written_by_program() {
-    let result = in_tracefs(|| {
-        let ring = Sampler::bpf_output().open().unwrap_or_else(|error| panic!("{error}"));
-        // Linux removes the ring from the map when the map's descriptor is closed.
-        let map = perf_events(ring.as_fd())?;
-        let program = writes_to(&map, 77)?;
-        let counter = open(&all(GROUP));
-        counter.set_bpf(program.as_fd()).unwrap_or_else(|error| panic!("{error}"));
-        // SAFETY: takes a number.
-        (0..10).for_each(|_| _ = unsafe { libc::getpgid(0) });
-        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
-        let mut samples = 0;
-        while let Some(record) = reader.read() {
-            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
-            assert_eq!(sample.raw.and_then(|raw| raw.first_chunk()), Some(&77_u64.to_ne_bytes()), "{sample:?}");
-            samples += 1;
-        }
-        assert_eq!(samples, 10);
-        Ok(())
-    });
-    result.unwrap_or_else(|error| panic!("{error}"));
+    let ring = Sampler::bpf_output().open().expect("opens");
+    // Linux removes the ring from the map when the map's descriptor is closed.
+    let map = perf_events(ring.as_fd()).expect("allowed");
+    let program = writes_to(&map, 77).expect("valid");
+    let counter = open(&all(GROUP));
+    counter.set_bpf(program.as_fd()).expect("allowed");
+    // SAFETY: takes a number.
+    (0..10).for_each(|_| _ = unsafe { libc::getpgid(0) });
+    let mut reader = ring.reader().expect("readable");
+    let mut samples = 0;
+    while let Some(record) = reader.read() {
+        let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+        assert_eq!(sample.raw.and_then(|raw| raw.first_chunk()), Some(&77_u64.to_ne_bytes()), "{sample:?}");
+        samples += 1;
+    }
+    assert_eq!(samples, 10);
 }
 
 fn by_program() {
-    let result = in_tracefs(|| {
-        // SAFETY: takes a number.
-        let call = || (0..10).for_each(|_| _ = unsafe { libc::getpgid(0) });
-        for (returns, counts) in [(1, 10), (0, 0)] {
-            let (program, counter) = (program(returns)?, open(&all(GROUP)));
-            assert_eq!(counter.bpf_programs(), Ok(Vec::new()));
-            counter.set_bpf(program.as_fd()).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(count(&counter, call), counts, "if the program returns {returns}");
-            assert_eq!(counter.bpf_programs().map(|ids| ids.len()), Ok(1));
-        }
-        let error = open(&attr("page-faults")).set_bpf(program(1)?.as_fd()).expect_err("not a tracepoint").to_string();
-        assert!(error.contains("ioctl(SET_BPF) failed with E") && error.contains("only tracepoints"), "{error}");
-        Ok(())
-    });
-    result.unwrap_or_else(|error| panic!("{error}"));
+    // SAFETY: takes a number.
+    let call = || (0..10).for_each(|_| _ = unsafe { libc::getpgid(0) });
+    for (returns, counts) in [(1, 10), (0, 0)] {
+        let (program, counter) = (program(returns).expect("valid"), open(&all(GROUP)));
+        assert_eq!(counter.bpf_programs(), Ok(Vec::new()));
+        counter.set_bpf(program.as_fd()).expect("allowed");
+        assert_eq!(count(&counter, call), counts, "if the program returns {returns}");
+        assert_eq!(counter.bpf_programs().map(|ids| ids.len()), Ok(1));
+    }
+    let error = open(&attr("page-faults"))
+        .set_bpf(program(1).expect("valid").as_fd())
+        .expect_err("not a tracepoint")
+        .to_string();
+    assert!(error.contains("ioctl(SET_BPF) failed with E") && error.contains("only tracepoints"), "{error}");
 }
 
 /// Starts a new process of this program, which becomes another user while it has only one thread.
 fn another_user() {
-    let run = || {
-        child::passes("another user");
-        Ok(())
-    };
-    in_tracefs(run).or_else(|_| run()).unwrap_or_else(|error| panic!("{error}"));
+    child::passes("another user");
 }
 
 mod other_user {

@@ -12,7 +12,7 @@ mod files;
 use std::fs;
 
 use files::Files;
-use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, ListedPmu, Machine};
+use perfmark_rdpmc::{CacheEvent, Encoding, Event, Hardware, ListedEvent, ListedPmu, Machine};
 
 /// The directories, and the `type`s of their core PMUs if there are several.
 const MACHINES: [(&str, &[u64]); 5] = [
@@ -87,25 +87,28 @@ fn every_machines_events_are_listed_and_encoded_as_documented() {
 }
 
 #[test]
+fn a_machines_pmus_are_listed_with_events_and_fields() {
+    let pmus = machine("alder-lake").list_pmus().expect("copies of files");
+    let find = |name: &str| pmus.iter().find(|pmu| pmu.name == name).expect("listed");
+    let (core, power) = (find("cpu_core"), find("power"));
+    assert_eq!((core.is_core, core.kind, core.cpumask.as_deref()), (true, Some(4), None));
+    assert_eq!((power.is_core, power.cpumask.as_deref()), (false, Some("0")));
+    assert!(core.events.iter().any(|event| event.name == "slots" && event.terms.contains("event=")), "{core:?}");
+    assert!(core.fields.iter().any(|field| field.name == "event" && field.bits == "config:0-7"), "{core:?}");
+    let unit = |event: &ListedEvent| event.name == "energy-pkg" && event.unit.as_deref() == Some("Joules");
+    assert!(power.events.iter().any(unit), "{power:?}");
+}
+
+#[test]
 fn generic_events_name_each_core_pmu_in_the_upper_half_of_their_number() {
     // `enum perf_hw_id`, and cache | op << 8 | result << 16 with those combinations that perf accepts
     // (`evsel__hw_cache_stat`).
-    let hardware = [
-        "cycles",
-        "instructions",
-        "cache-references",
-        "cache-misses",
-        "branches",
-        "branch-misses",
-        "bus-cycles",
-        "stalled-cycles-frontend",
-        "stalled-cycles-backend",
-        "ref-cycles",
-    ];
+    let hardware = "cycles instructions cache-references cache-misses branches branch-misses bus-cycles \
+                    stalled-cycles-frontend stalled-cycles-backend ref-cycles";
     let caches = ["L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"];
     let ops = ["load", "store", "prefetch"];
     let accepted: [&[usize]; 7] = [&[0, 1, 2], &[0, 2], &[0, 1, 2], &[0, 1, 2], &[0], &[0], &[0, 1, 2]];
-    let mut events: Vec<_> = hardware.iter().zip(0..).map(|(name, id)| (0, id, (*name).to_owned())).collect();
+    let mut events: Vec<_> = hardware.split(' ').zip(0..).map(|(name, id)| (0, id, name.to_owned())).collect();
     for (cache, (name, ops_accepted)) in caches.iter().zip(accepted).enumerate() {
         for &op in ops_accepted {
             let plural = if ops[op].ends_with("ch") { "es" } else { "s" };
@@ -162,14 +165,8 @@ fn alder_lakes_slots_are_recognized() {
         .collect();
     assert_eq!(topdown, [(Some("cpu_atom"), 0xc2, false, true), (Some("cpu_core"), 0x8000, true, false)]);
     assert_eq!(numbers(&machine, "topdown_retiring"), numbers(&machine, "topdown-retiring"), "as a Rust identifier");
-    for slots in [
-        "slots",
-        "cpu_core/slots/",
-        "cpu_core/event=0,umask=4/",
-        "cpu_core/topdown-fetch-lat/",
-        "cpu_core/r8700/",
-        "4:0x400",
-    ] {
+    let all = "slots cpu_core/slots/ cpu_core/event=0,umask=4/ cpu_core/topdown-fetch-lat/ cpu_core/r8700/ 4:0x400";
+    for slots in all.split(' ') {
         assert!(resolve(&machine, slots).iter().all(Encoding::is_topdown), "{slots}");
     }
     assert!(resolve(&machine, "cpu_core/ref-cycles/")[0].is_user_readable(), "event 0 with unit mask 3 is a counter");

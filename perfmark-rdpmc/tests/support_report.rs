@@ -11,10 +11,12 @@ use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::support::{Finding, LoopCheck, Status};
 use perfmark_rdpmc::{Attr, Counter, Hardware, Machine, OffCpu, Software, Support, support};
 
+/// The report of a machine with these files. `devices` is the directory of PMUs.
 fn described(name: &str, texts: &[(&str, &str)]) -> Support {
     let files = Files::new(&format!("support-{name}"));
     for (path, text) in texts {
-        files.write(path, text);
+        let parent = if path.starts_with("devices/") { "sys/bus/event_source/" } else { "" };
+        files.write(format!("{parent}{path}"), text);
     }
     let mut support = Support::of(&Machine::at(&files.0));
     // The files are Linux's, whatever this build's target is.
@@ -53,18 +55,26 @@ const ROOT: &str = "Name:\tx\nCapEff:\t000001ffffffffff\nNoNewPrivs:\t0\nSeccomp
 fn levels_and_capabilities_determine_what_may_be_counted() {
     let perfmon = "CapEff:\t0000004000000000\n";
     let admin = "CapEff:\t0000000000200000\n";
-    for (name, level, status, user, kernel) in [
-        ("nobody-1", "1\n", NOBODY, true, true),
-        ("nobody-2", "2\n", NOBODY, true, false),
-        ("nobody-3", "3\n", NOBODY, false, false),
-        ("perfmon-2", "2\n", perfmon, true, true),
-        ("perfmon-3", "3\n", perfmon, false, false),
-        ("admin-4", "4\n", admin, true, true),
-        ("root-3", "3\n", ROOT, true, true),
+    let allowed = |support: &Support| {
+        [support.user_mode(), support.kernel_part(), support.rights.kprobes(), support.rights.uprobes()]
+    };
+    for (name, level, status, expected) in [
+        ("nobody-1", "1\n", NOBODY, [true, true, false, false]),
+        ("nobody-2", "2\n", NOBODY, [true, false, false, false]),
+        ("nobody-3", "3\n", NOBODY, [false; 4]),
+        ("perfmon-2", "2\n", perfmon, [true, true, true, false]),
+        ("perfmon-3", "3\n", perfmon, [false; 4]),
+        ("admin-4", "4\n", admin, [true; 4]),
+        ("root-3", "3\n", ROOT, [true; 4]),
+        ("without-perf-events", "", ROOT, [false; 4]),
     ] {
         let support = described(name, &[(PARANOID, level), (STATUS, status)]);
-        assert_eq!((support.user_mode(), support.kernel_part()), (user, kernel), "{name}:\n{support}");
+        assert_eq!(allowed(&support), expected, "{name}:\n{support}");
     }
+    // The kernel of kernel.org treats 3 as 2.
+    let mut mainline = described("mainline-3", &[(PARANOID, "3\n"), (STATUS, perfmon)]);
+    mainline.rights.high_level_opens = true;
+    assert_eq!(allowed(&mainline), [true, true, true, false], "{mainline}");
     let three = described("debian", &[(PARANOID, "3\n"), (STATUS, NOBODY)]);
     let remedy = finding(&three, "user mode").remedy.expect("remedy");
     assert!(remedy.contains("sysctl kernel.perf_event_paranoid=2"), "{remedy}");
@@ -84,35 +94,31 @@ fn capabilities_of_a_user_namespace_do_not_count() {
 
 #[test]
 fn settings_that_forbid_user_reads_are_reported_with_their_remedy() {
-    let device = "sys/bus/event_source/devices";
     let arm = [
         ("proc/sys/kernel/perf_user_access", "0\n"),
-        (&format!("{device}/armv8_pmuv3_0/cpus"), "0-3\n"),
-        (&format!("{device}/armv8_pmuv3_0/type"), "10\n"),
+        ("devices/armv8_pmuv3_0/cpus", "0-3\n"),
+        ("devices/armv8_pmuv3_0/type", "10\n"),
     ];
     let arm = described("arm", &arm);
     assert!(finding(&arm, "user reads").remedy.expect("remedy").contains("sysctl kernel.perf_user_access=1"));
-    let x86 = [(&*format!("{device}/cpu/rdpmc"), "0\n"), (&format!("{device}/cpu/type"), "4\n")];
-    let x86 = described("x86", &x86);
+    let x86 = described("x86", &[("devices/cpu/rdpmc", "0\n"), ("devices/cpu/type", "4\n")]);
     assert!(finding(&x86, "user reads").remedy.expect("remedy").contains("cpu/rdpmc"));
-    let allowed =
-        described("x86-1", &[(&format!("{device}/cpu/rdpmc"), "1\n"), (&format!("{device}/cpu/type"), "4\n")]);
+    let allowed = described("x86-1", &[("devices/cpu/rdpmc", "1\n"), ("devices/cpu/type", "4\n")]);
     assert!(allowed.findings().iter().all(|finding| finding.subject != "user reads" || finding.remedy.is_none()));
 }
 
 #[test]
 fn limits_of_sampling_thresholds_and_open_user_reads_are_reported() {
-    let device = "sys/bus/event_source/devices";
     let support = described(
         "limits",
         &[
             ("proc/sys/kernel/perf_event_max_sample_rate", "100000\n"),
             ("proc/sys/kernel/perf_event_max_stack", "127\n"),
-            (&format!("{device}/cpu/type"), "4\n"),
-            (&format!("{device}/cpu/rdpmc"), "2\n"),
-            (&format!("{device}/armv8_pmuv3/type"), "8\n"),
-            (&format!("{device}/armv8_pmuv3/cpus"), "0-3\n"),
-            (&format!("{device}/armv8_pmuv3/caps/threshold_max"), "0x000000ff\n"),
+            ("devices/cpu/type", "4\n"),
+            ("devices/cpu/rdpmc", "2\n"),
+            ("devices/armv8_pmuv3/type", "8\n"),
+            ("devices/armv8_pmuv3/cpus", "0-3\n"),
+            ("devices/armv8_pmuv3/caps/threshold_max", "0x000000ff\n"),
         ],
     );
     let limits = finding(&support, "sample limits").text;
@@ -142,18 +148,16 @@ fn tracepoints_are_available_if_this_process_can_read_tracefs() {
 
 #[test]
 fn a_hybrid_machine_has_two_core_pmus_and_lists_the_others_by_name() {
-    let device = |file: &str| format!("sys/bus/event_source/devices/{file}");
     let files = [
-        (device("cpu_core/type"), "4\n"),
-        (device("cpu_core/cpus"), "0-15\n"),
-        (device("cpu_core/rdpmc"), "1\n"),
-        (device("cpu_atom/type"), "10\n"),
-        (device("cpu_atom/cpus"), "16-23\n"),
-        (device("software/type"), "1\n"),
-        (device("uncore_imc_0/type"), "24\n"),
-        ("proc/sys/kernel/nmi_watchdog".into(), "1\n"),
+        ("devices/cpu_core/type", "4\n"),
+        ("devices/cpu_core/cpus", "0-15\n"),
+        ("devices/cpu_core/rdpmc", "1\n"),
+        ("devices/cpu_atom/type", "10\n"),
+        ("devices/cpu_atom/cpus", "16-23\n"),
+        ("devices/software/type", "1\n"),
+        ("devices/uncore_imc_0/type", "24\n"),
+        ("proc/sys/kernel/nmi_watchdog", "1\n"),
     ];
-    let files: Vec<_> = files.iter().map(|(file, text)| (file.as_str(), *text)).collect();
     let support = described("hybrid", &files);
     let pmus: Vec<_> = support.core_pmus.iter().map(|pmu| (pmu.name.as_str(), pmu.kind, pmu.cpus.as_deref())).collect();
     assert_eq!(pmus, [("cpu_atom", Some(10), Some("16-23")), ("cpu_core", Some(4), Some("0-15"))]);
@@ -165,8 +169,7 @@ fn a_hybrid_machine_has_two_core_pmus_and_lists_the_others_by_name() {
 fn without_sysfs_it_is_unknown_whether_there_is_a_pmu() {
     let pmu = |files: &[(&str, &str)]| finding(&described("pmus", files), "PMU").text;
     assert_eq!(pmu(&[]), "unknown: /sys/bus/event_source/devices is missing or empty");
-    let software = "sys/bus/event_source/devices/software/type";
-    assert!(pmu(&[(software, "1\n")]).starts_with("none"));
+    assert!(pmu(&[("devices/software/type", "1\n")]).starts_with("none"));
 }
 
 #[test]
@@ -214,6 +217,9 @@ fn locked_memory_is_computed_from_its_two_limits() {
     assert_eq!(support.locked_memory.rlimit_memlock, Some(8 << 20));
     support.locked_memory.page_bytes = Some(4096);
     assert_eq!(support.locked_memory.counters(), Some(3 * 129 + 2048));
+    assert_eq!([1, 16].map(|pages| support.locked_memory.rings(pages)), [Some(2435 / 2), Some(2435 / 17)]);
+    support.locked_memory.rlimit_memlock = Some(u64::MAX);
+    assert_eq!((support.locked_memory.counters(), support.locked_memory.rings(1)), (None, None));
     (support.locked_memory.perf_event_mlock_kb, support.locked_memory.rlimit_memlock) = (Some(0), Some(4096));
     assert!(finding(&support, "locked memory").remedy.expect("remedy").contains("ulimit -l"));
     every_obstacle_has_its_remedy(&support);
@@ -233,23 +239,13 @@ fn locked_memory_is_computed_from_its_two_limits() {
 fn invalid_files_do_not_panic() {
     let invalid =
         ["", "\n", "-", "99999999999999999999999", "CapEff:\tzz\nSeccomp:", "Max locked memory", "0-,,4-1", "\0\0"];
+    let paths = "proc/self/status proc/sys/kernel/perf_event_paranoid proc/self/limits proc/self/uid_map proc/cpuinfo \
+                 proc/sys/kernel/perf_event_mlock_kb proc/sys/kernel/nmi_watchdog sys/devices/system/cpu/online \
+                 sys/class/dmi/id/product_name proc/device-tree/compatible sys/bus/event_source/devices/cpu/type \
+                 sys/bus/event_source/devices/cpu/rdpmc run/systemd/container";
     for (i, text) in invalid.iter().enumerate() {
-        let files = [
-            STATUS,
-            PARANOID,
-            "proc/self/limits",
-            "proc/self/uid_map",
-            "proc/cpuinfo",
-            "proc/sys/kernel/perf_event_mlock_kb",
-            "proc/sys/kernel/nmi_watchdog",
-            "sys/devices/system/cpu/online",
-            "sys/class/dmi/id/product_name",
-            "proc/device-tree/compatible",
-            "sys/bus/event_source/devices/cpu/type",
-            "sys/bus/event_source/devices/cpu/rdpmc",
-            "run/systemd/container",
-        ];
-        described(&format!("invalid-{i}"), &files.map(|file| (file, *text)));
+        let files: Vec<_> = paths.split_whitespace().map(|path| (path, *text)).collect();
+        described(&format!("invalid-{i}"), &files);
     }
     let nowhere = described("nowhere", &[]);
     assert!(!nowhere.user_mode() && nowhere.core_pmus.is_empty(), "{nowhere}");

@@ -11,7 +11,7 @@ use std::{env, fs, io, thread};
 
 use perfmark_rdpmc::sample::Sampler;
 use perfmark_rdpmc::{Attr, Delta, Error, Event, Hardware, Software, Target, TargetCounter, TargetGroup};
-use support::Case;
+use support::{Case, exact};
 
 mod child;
 mod memory;
@@ -60,17 +60,14 @@ fn page_faults() -> Attr {
 }
 
 fn open(attr: &Attr, target: &Target) -> TargetCounter {
-    TargetCounter::open(attr, target).unwrap_or_else(|error| panic!("{error}"))
+    TargetCounter::open(attr, target).expect("opens")
 }
 
 /// What `counter` counts during `work`.
 fn count(counter: &TargetCounter, work: impl FnOnce()) -> u64 {
-    let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
+    let before = counter.read().expect("readable");
     work();
-    match counter.read().unwrap_or_else(|error| panic!("{error}")).since(&before) {
-        Delta::Exact(value) => value,
-        other => panic!("not exact: {other:?}"),
-    }
+    exact(counter.read().expect("readable").since(&before))
 }
 
 /// A process that works for each line that it is sent.
@@ -139,50 +136,47 @@ fn another_process() {
 fn group() {
     let mut worker = Worker::new("worker");
     let attrs = [Attr::new(Software::TaskClock), page_faults()];
-    let group = TargetGroup::open(&attrs, &worker.target()).unwrap_or_else(|error| panic!("{error}"));
-    let before = group.read().unwrap_or_else(|error| panic!("{error}"));
+    let group = TargetGroup::open(&attrs, &worker.target()).expect("opens");
+    let before = group.read().expect("readable");
     worker.touch(PAGES);
-    let after = group.read().unwrap_or_else(|error| panic!("{error}"));
+    let after = group.read().expect("readable");
     let [Delta::Exact(nanoseconds), Delta::Exact(faults)] = after.since(&before)[..] else { panic!("{after:?}") };
     assert!(nanoseconds > 0 && faults >= PAGES, "{faults} in {nanoseconds} ns");
-    group.disable().unwrap_or_else(|error| panic!("{error}"));
-    let before = group.read().unwrap_or_else(|error| panic!("{error}"));
+    group.disable().expect("allowed");
+    let before = group.read().expect("readable");
     worker.touch(PAGES);
-    assert_eq!(group.read().unwrap_or_else(|error| panic!("{error}")), before, "stopped");
+    assert_eq!(group.read().expect("readable"), before, "stopped");
 }
 
 fn ended_thread() {
     let (started, tid) = std::sync::mpsc::channel();
     let (go, ready) = std::sync::mpsc::channel();
     let thread = thread::spawn(move || {
-        // SAFETY: takes nothing.
-        started.send(unsafe { libc::gettid() }).expect("received");
+        started.send(process::gettid()).expect("received");
         ready.recv().expect("sent");
         memory::faults(usize::try_from(PAGES).expect("few"));
     });
-    let tid = u32::try_from(tid.recv().expect("sent")).expect("small");
-    let counter = open(&page_faults(), &Target::thread(tid));
+    let counter = open(&page_faults(), &Target::thread(tid.recv().expect("sent")));
     go.send(()).expect("received");
     thread.join().expect("does not panic");
-    let value = counter.read().unwrap_or_else(|error| panic!("{error}")).value;
+    let value = counter.read().expect("readable").value;
     assert!(value >= PAGES, "{value}");
 }
 
 fn requests() {
     let mut worker = Worker::new("worker");
     let counter = open(&page_faults().disabled(true), &worker.target());
-    let check = |result: Result<(), Error>| result.unwrap_or_else(|error| panic!("{error}"));
     worker.touch(PAGES);
-    let read = || counter.read().unwrap_or_else(|error| panic!("{error}"));
+    let read = || counter.read().expect("readable");
     assert_eq!((read().value, read().enabled), (0, 0), "opened stopped");
-    check(counter.enable());
+    counter.enable().expect("allowed");
     worker.touch(PAGES);
-    check(counter.disable());
+    counter.disable().expect("allowed");
     let stopped = read();
     assert!(stopped.value >= PAGES, "{stopped:?}");
     worker.touch(PAGES);
     assert_eq!(read(), stopped, "stopped again");
-    assert_ne!(counter.id().unwrap_or_else(|error| panic!("{error}")), 0);
+    assert_ne!(counter.id().expect("readable"), 0);
 }
 
 fn children() {
@@ -201,12 +195,11 @@ fn exec() {
         let mut process = waits.spawn().expect("starts");
         let attr = page_faults().disabled(true).enable_on_exec(on_exec);
         let counter = open(&attr, &Target::thread(process.id()));
-        let group = TargetGroup::open(&[attr.clone(), attr], &Target::thread(process.id()));
-        let group = group.unwrap_or_else(|error| panic!("{error}"));
+        let group = TargetGroup::open(&[attr.clone(), attr], &Target::thread(process.id())).expect("opens");
         assert_eq!(counter.read().map(|reading| reading.value), Ok(0));
         process.stdin.take().expect("piped").write_all(b"\n").expect("it reads");
         assert!(process.wait().expect("waited for").success());
-        let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value;
+        let faults = counter.read().expect("readable").value;
         assert_eq!(faults > 0, on_exec, "{faults} faults after the exec");
         assert_eq!(
             group.read().map(|reading| reading.values),
@@ -224,13 +217,11 @@ fn on_cpu() {
         for &cpu in &cpus {
             let on = u32::try_from(cpu).expect("small");
             let own = |target: Target| open(&page_faults(), &target.on_cpu(on));
-            // SAFETY: takes nothing.
-            let tid = u32::try_from(unsafe { libc::gettid() }).expect("small");
-            for counter in [own(Target::this_thread()), own(Target::thread(tid))] {
+            for counter in [own(Target::this_thread()), own(Target::thread(process::gettid()))] {
                 let memory = memory::Memory::new(usize::try_from(PAGES).expect("few"));
-                let before = counter.read().unwrap_or_else(|error| panic!("{error}"));
+                let before = counter.read().expect("readable");
                 memory.touch();
-                let faults = counter.read().unwrap_or_else(|error| panic!("{error}")).value - before.value;
+                let faults = counter.read().expect("readable").value - before.value;
                 assert_eq!(faults >= PAGES, cpu == cpus[0], "{faults} on CPU {cpu}");
             }
         }
@@ -241,7 +232,7 @@ fn on_cpu() {
 
 fn forked() {
     let counter = open(&page_faults(), &Target::this_thread());
-    let group = TargetGroup::open(&[page_faults()], &Target::this_thread()).unwrap_or_else(|error| panic!("{error}"));
+    let group = TargetGroup::open(&[page_faults()], &Target::this_thread()).expect("opens");
     let belongs = |error: Error| error.to_string().contains("belongs to the parent");
     assert!(child::in_child(child::fork, || {
         counter.read().is_err_and(belongs) && counter.disable().is_err() && group.read().is_err_and(belongs)
@@ -269,7 +260,7 @@ fn missing() {
     if let Err(error) = whole_cpu() {
         return println!("not run: a directory that is no cgroup: {error}");
     }
-    let directory = refused(&Target::cgroup("/proc/self", 0).unwrap_or_else(|error| panic!("{error}")));
+    let directory = refused(&Target::cgroup("/proc/self", 0).expect("readable"));
     assert!(directory.contains("EBADF: /proc/self is not the directory of a cgroup"), "{directory}");
 }
 
@@ -280,7 +271,7 @@ fn whole_cpu() -> Result<(usize, TargetCounter), Error> {
 }
 
 fn entire_cpu() {
-    let (cpu, faults) = whole_cpu().unwrap_or_else(|error| panic!("{error}"));
+    let (cpu, faults) = whole_cpu().expect("opens");
     let clock = open(&Attr::new(Software::CpuClock), &Target::cpu(u32::try_from(cpu).expect("small")));
     thread::spawn(move || {
         process::move_to(cpu);
@@ -338,8 +329,8 @@ impl Drop for Cgroup {
 }
 
 fn cgroup() {
-    let cgroup = Cgroup::new("counted").unwrap_or_else(|error| panic!("{error}"));
-    let counters = cgroup.open().unwrap_or_else(|error| panic!("{error}"));
+    let cgroup = Cgroup::new("counted").expect("readable");
+    let counters = cgroup.open().expect("opens");
     let mut worker = Worker::new("worker");
     fs::write(cgroup.0.join("cgroup.procs"), worker.process.id().to_string()).expect("root may");
     let sum = || -> u64 { counters.iter().map(|counter| counter.read().expect("readable").value).sum() };

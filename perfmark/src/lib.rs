@@ -92,8 +92,8 @@
 //!   [`Samples`], `frames` of [`SampledStack`], and `has_mark` and `nearest` of [`Filter`]. The features `html`, `csv`,
 //!   `flamegraph`, `prometheus`, `exporter`, `sampling`, `signal` and `criterion` enable it.
 //! - `std` (enabled by `record`, `serde` and `symbols`): functions and types. Without `record`, the functions do
-//!   nothing, and [`snapshot()`] is empty. Without `std`, perfmark has only [`perfmark`](macro@perfmark), [`region!`]
-//!   and [`defaults!`], and is `no_std`: it requires no allocator either.
+//!   nothing, a [`CountingAllocator`] does not count, and [`snapshot()`] is empty. Without `std`, perfmark has only
+//!   [`perfmark`](macro@perfmark), [`region!`] and [`defaults!`], and is `no_std`: it requires no allocator either.
 //! - `json` (default): the JSON report.
 //! - `html`: the report as a page for a browser, with a table, distributions and the call graph.
 //! - `serde`: `serde::Serialize` and `Deserialize` for [`Snapshot`], in the format of the JSON report.
@@ -179,10 +179,14 @@ mod export;
 mod process;
 #[cfg(feature = "std")]
 mod control;
+#[cfg(feature = "std")]
+mod allocator;
 mod macros;
 #[cfg(all(feature = "record", any(doc, doctest)))]
 pub mod guide;
 
+#[cfg(feature = "std")]
+pub use allocator::CountingAllocator;
 #[cfg(feature = "std")]
 pub use control::{
     budget, disable_counters, disable_report, filter, finish, reset, set_budget, set_filter, snapshot, threads,

@@ -9,14 +9,18 @@ mod support;
 mod compiler;
 mod executor;
 
+use std::alloc::System;
 use std::env;
 use std::hint::black_box;
 use std::process::Command;
 
 use executor::run;
-use perfmark::{measure, perfmark};
+use perfmark::{CountingAllocator, measure, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Hardware};
 use support::trial;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator<System> = CountingAllocator::new(System);
 
 fn main() {
     if let Ok(alone) = env::var(ALONE) {
@@ -102,6 +106,7 @@ functions! {
     #[perfmark(time, cycles)] time_and_cycles;
     #[perfmark(cycles, instructions, off_cpu)] two_and_waiting;
     #[perfmark(time, blocked, preempted)] blocked_and_preempted;
+    #[perfmark(time, allocations, allocated_bytes)] allocates_nothing;
 }
 
 #[perfmark(cycles, instructions)]
@@ -298,10 +303,10 @@ fn a_mark_costs_what_it_did() {
         ("two events", alone(two) - bare, 140),
         ("two events, left by `return`", alone(returned) - bare, 174),
         ("four events", alone(four) - bare, 208),
-        ("five events", alone(five) - bare, 2_229),
+        ("five events", alone(five) - bare, 2_035),
         ("parent and child of two events", alone(parent) - bare_parent, 331),
         ("two events, where marks of the thread have others", beside(time, two) - bare, 157),
-        ("two events, where the thread has nine", beside(seven_others, two) - bare, 1_247),
+        ("two events, where the thread has nine", beside(seven_others, two) - bare, 1_181),
         ("two events, where marks of the thread have `every`", beside(skipped, two) - bare, 270),
         ("two events, every = 50: the mean", (in_bursts(every_50) - in_bursts(unmarked)) / MANY, 43),
         ("a call that is skipped", alone(skipped) - bare, 34),
@@ -314,6 +319,7 @@ fn a_mark_costs_what_it_did() {
         ("time and cycles", alone(time_and_cycles) - bare, 138),
         ("two events and off_cpu, on the CPU all the time", alone(two_and_waiting) - bare, 140),
         ("time, blocked and preempted, on the CPU all the time", alone(blocked_and_preempted) - bare, 100),
+        ("time, allocations and allocated_bytes", alone(allocates_nothing) - bare, 1_487),
         ("two events, generic", alone(by_types) - bare, 167),
         ("an async call of one poll, two events", alone(poll_marked) - alone(poll_unmarked), 198),
         ("two events, with a call graph", with("PERFMARK_CALL_GRAPH", "on", "two") - bare, 193),

@@ -326,6 +326,19 @@ fn running_threads_are_reported_one_by_one_and_ended_ones_together() {
 }
 
 #[test]
+fn what_threads_first_calls_and_ends_take_is_in_the_overhead() {
+    #[perfmark(time)]
+    fn of_thread() {}
+    // The process's own setup is not included.
+    of_thread();
+    let before = snapshot();
+    (0..20).for_each(|_| thread::spawn(of_thread).join().expect("no panic"));
+    let between = snapshot().since(&before);
+    let of_marks: u64 = between.marks.iter().filter_map(|mark| mark.overhead_ns).sum();
+    assert!(between.overhead_ns.expect("time is recorded") > of_marks, "{between:?}");
+}
+
+#[test]
 fn impossible_snapshots_cause_no_panic() {
     if passed_in_own_process() {
         return;

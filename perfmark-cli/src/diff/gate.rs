@@ -11,17 +11,18 @@ use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPOR
 use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
-use crate::events::is_own;
+use crate::events::is_time;
 use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
     pub(crate) event: String,
     pub(crate) percent: f64,
 }
 
 /// The result of a gate.
+#[derive(Default)]
 pub(crate) struct GateResult {
     pub(crate) gate: Gate,
     /// The number of marks whose values could be compared.
@@ -131,7 +132,7 @@ impl Gate {
 
     /// Whether the event is a time or of a clock, and differs from run to run.
     pub(crate) fn is_of_clock(&self) -> bool {
-        is_own(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
+        is_time(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
     }
 
     /// The event's name among those of the reports. An event that no report has is an error.
@@ -172,7 +173,7 @@ impl Gate {
     }
 
     fn judge_event(&self, comparison: &Comparison) -> GateResult {
-        let mut judged = self.result();
+        let mut judged = GateResult { gate: self.clone(), ..GateResult::default() };
         for pair in &comparison.marks {
             if let Some(event) = pair.events.iter().find(|event| event.event == self.event) {
                 self.judge_mark(pair, event, comparison.has_few_runs(), &mut judged);
@@ -193,18 +194,6 @@ impl Gate {
         match comparison.design {
             Design::Commits => judged.undecided = Some(text),
             Design::Separate { .. } | Design::Paired => judged.failures.push(Failure { marks: Vec::new(), why: text }),
-        }
-    }
-
-    fn result(&self) -> GateResult {
-        GateResult {
-            gate: self.clone(),
-            compared: 0,
-            least: None,
-            failures: Vec::new(),
-            not_judged: Vec::new(),
-            undecided: None,
-            has_few_runs: false,
         }
     }
 
@@ -248,7 +237,7 @@ impl Gate {
 
     /// Judges every mark that the head called: in each event, enough calls must have been measured.
     fn judge_coverage(&self, comparison: &Comparison) -> GateResult {
-        let mut judged = self.result();
+        let mut judged = GateResult { gate: self.clone(), ..GateResult::default() };
         for pair in comparison.marks.iter().filter(|pair| !pair.coverage.is_empty()) {
             judged.compared += 1;
             for Coverage { event, measured, expected, reason } in &pair.coverage {
@@ -289,30 +278,23 @@ impl Gate {
                 None => judged.failures.push(Failure::of(&pair.label, why)),
             };
         };
-        match judgement.verdict {
-            Verdict::TooFew(calls) => {
-                let detail = format!(" ({})", counted(calls, "call"));
-                return judged.not_judged(&pair.label, detail, "too few calls; compare three runs per side");
-            }
+        let not_judged = match judgement.verdict {
             Verdict::TooFewRuns(_) if has_few_runs => {
                 judged.has_few_runs = true;
                 return;
             }
+            Verdict::TooFew(calls) => {
+                Some((format!(" ({})", counted(calls, "call")), "too few calls; compare three runs per side"))
+            }
             Verdict::TooFewRuns(runs) => {
-                let detail = format!(" (in {})", counted(runs as u64, "run"));
-                return judged.not_judged(&pair.label, detail, "measured in too few runs");
+                Some((format!(" (in {})", counted(runs as u64, "run")), "measured in too few runs"))
             }
-            Verdict::NotInEachPair => {
-                return judged.not_judged(&pair.label, String::new(), "not measured in each pair of runs");
-            }
-            Verdict::TooShort => {
-                return judged.not_judged(
-                    &pair.label,
-                    String::new(),
-                    "a call is no longer than the noise of the probe",
-                );
-            }
-            Verdict::Same | Verdict::More | Verdict::Less => {}
+            Verdict::NotInEachPair => Some((String::new(), "not measured in each pair of runs")),
+            Verdict::TooShort => Some((String::new(), "a call is no longer than the noise of the probe")),
+            Verdict::Same | Verdict::More | Verdict::Less => None,
+        };
+        if let Some((detail, why)) = not_judged {
+            return judged.not_judged(&pair.label, detail, why);
         }
         let least = judgement.least.unwrap_or(0.0);
         if !judgement.rose || judgement.head <= judgement.base * (1.0 + self.percent / 100.0) {

@@ -159,7 +159,7 @@ fn compared(places: &[Places<'_>; 2], marks: [usize; 2]) -> impl Iterator<Item =
     });
     // The head comes last, so that its numbers of lines are shown.
     for side in [0, 1] {
-        for line in places[side].lines(marks[side]) {
+        for line in places[side].samples.hot_lines(Some(marks[side])) {
             let place = places[side].of(&line, marks[side]);
             let known = all.entry(place).or_insert_with(|| ChangedLine {
                 sampling: places[side].samples.samples().rate(),
@@ -213,10 +213,6 @@ impl<'a> Places<'a> {
             }
         }
         Self { snapshot, samples: snapshot.samples_by_mark(samples), roots }
-    }
-
-    fn lines(&self, mark: usize) -> Vec<HotLine> {
-        self.samples.hot_lines(Some(mark))
     }
 
     fn of(&self, line: &HotLine, mark: usize) -> Place {

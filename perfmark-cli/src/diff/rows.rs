@@ -95,6 +95,13 @@ pub(crate) fn summary(comparison: &Comparison, gates: &[GateResult]) -> String {
     text
 }
 
+/// A remark about these marks, if there are any.
+fn about<S: AsRef<str>>(what: &str, marks: impl IntoIterator<Item = S>) -> Option<String> {
+    let mut marks = marks.into_iter().peekable();
+    marks.peek()?;
+    Some(format!("{what}: {}", names(marks)))
+}
+
 /// Remarks on the values, one line each.
 pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -107,16 +114,10 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         (Presence::OffIn(1), "called in base, turned off in head by the filter"),
         (Presence::NeverCalled, "never called"),
     ] {
-        let labels = comparison.labels(presence);
-        if !labels.is_empty() {
-            lines.push(format!("{what}: {}", names(&labels)));
-        }
+        lines.extend(about(what, comparison.labels(presence)));
     }
     let both = comparison.marks.iter().filter(|pair| pair.presence == Presence::Both && pair.events.is_empty());
-    let unmeasured: Vec<&str> = both.map(|pair| &*pair.label).collect();
-    if !unmeasured.is_empty() {
-        lines.push(format!("not compared: neither side measured a call: {}", names(&unmeasured)));
-    }
+    lines.extend(about("not compared: neither side measured a call", both.map(|pair| &pair.label)));
     let calls = |[fewest, most]: [u64; 2]| {
         let number = |calls: u64| grouped(calls as f64);
         if fewest == most { number(most) } else { format!("{}–{}", number(fewest), number(most)) }
@@ -125,18 +126,12 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         let [base, head] = pair.calls.map(calls);
         format!("{} (base {base}, head {head})", pair.label)
     });
-    let called: Vec<String> = called.collect();
-    if !called.is_empty() {
-        lines.push(format!("different numbers of calls: {}", names(&called)));
-    }
+    lines.extend(about("different numbers of calls", called));
     let in_part = comparison.marks.iter().filter_map(|pair| {
         let [base, head] = pair.events.iter().find_map(|event| event.in_part.as_ref())?;
         Some(format!("{} (base {base}, head {head})", pair.label))
     });
-    let in_part: Vec<String> = in_part.collect();
-    if !in_part.is_empty() {
-        lines.push(format!("measured calls: {}", names(&in_part)));
-    }
+    lines.extend(about("measured calls", in_part));
     // A note that is the same for many marks is one line.
     let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,6 +1,8 @@
 //! The comparison for people.
 
 use std::fmt::Write as _;
+use std::iter;
+
 use unicode_width::UnicodeWidthStr;
 
 use super::compare::{Comparison, Pair};
@@ -17,28 +19,20 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
         _ = writeln!(out, "? {undecided}");
     }
     // `Err` is a row of one cell: a mark's name, or a line of source.
-    let mut lines: Vec<Result<Row, String>> = Vec::new();
-    for pair in comparison.changed() {
-        lines.push(Err(pair.label.clone()));
-        lines.extend(below(pair, comparison));
-    }
+    let of_pair = |pair| of_pair(pair, comparison);
+    let mut lines: Vec<Result<Row, String>> = comparison.changed().flat_map(of_pair).collect();
     let title = |what: &str, is_first: bool| Err(format!("{}{what}:", if is_first { "" } else { "\n" }));
     let (unchanged, count) = comparison.unchanged();
     if count > 0 {
         lines.push(title("no change found", lines.is_empty()));
     }
-    for pair in unchanged {
-        lines.push(Err(pair.label.clone()));
-        lines.extend(below(pair, comparison));
-    }
+    lines.extend(unchanged.flat_map(of_pair));
     lines.extend(comparison.left_out().map(Err));
-    for (at, pair) in comparison.with_lines_only().enumerate() {
-        if at == 0 {
-            lines.push(title("only lines compared", lines.is_empty()));
-        }
-        lines.push(Err(pair.label.clone()));
-        lines.extend(below(pair, comparison));
+    let mut with_lines_only = comparison.with_lines_only().peekable();
+    if with_lines_only.peek().is_some() {
+        lines.push(title("only lines compared", lines.is_empty()));
     }
+    lines.extend(with_lines_only.flat_map(of_pair));
     if !lines.is_empty() {
         out += "\n";
         grid(&mut out, &lines, &rows::columns(comparison));
@@ -53,10 +47,11 @@ pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
     out
 }
 
-/// A mark's events, and its lines of source that changed.
-fn below(pair: &Pair, comparison: &Comparison) -> impl Iterator<Item = Result<Row, String>> {
+/// A mark, its events, and its lines of source that changed.
+fn of_pair(pair: &Pair, comparison: &Comparison) -> impl Iterator<Item = Result<Row, String>> {
     let line = |[place, base, head]: [String; 3]| Err(format!("    {place}  {base} → {head}"));
-    rows::rows(pair, comparison).into_iter().map(Ok).chain(rows::lines(pair).map(line))
+    let events = rows::rows(pair, comparison).into_iter().map(Ok);
+    iter::once(Err(pair.label.clone())).chain(events).chain(rows::lines(pair).map(line))
 }
 
 fn grid(out: &mut String, lines: &[Result<Row, String>], columns: &[usize]) {

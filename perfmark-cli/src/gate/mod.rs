@@ -189,10 +189,9 @@ impl Arguments {
             runs[0].push(self.saved(reports, &head, &project, &files[0])?);
         }
         check_origins(&mut runs)?;
-        let [base, head] = runs;
-        let sides = [("base", base), ("head", head)];
-        let mut files = files.into_iter();
-        let sides = sides.map(|(name, runs)| Side { name, files: files.next().into_iter().collect(), runs });
+        let ([base, head], [base_file, head_file]) = (runs, files);
+        let sides = [("base", base_file, base), ("head", head_file, head)];
+        let sides = sides.map(|(name, file, runs)| Side { name, files: vec![file], runs });
         let format = diff::Format::Markdown;
         Ok(diff::compare(&sides, None, Design::Commits, &self.fail_on, format, top, destination)?)
     }

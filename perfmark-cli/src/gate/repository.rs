@@ -17,7 +17,6 @@ pub(super) struct Repository {
 }
 
 /// The name of a commit, for messages, and its hash.
-#[derive(Clone)]
 pub(super) struct Commit {
     pub(super) name: String,
     hash: String,

@@ -263,10 +263,4 @@ mod tests {
         };
         assert_eq!((of("is excluded by `#[perfmark(skip)]`"), of("already has a mark")), ("aceg".into(), "dfh".into()));
     }
-
-    #[test]
-    fn wrong_source_is_reported_with_its_line() {
-        let why = items("fn a() {}\nfn b( {}\n").err().expect("not valid");
-        assert!(why.starts_with("line 2: "), "{why}");
-    }
 }

@@ -12,8 +12,6 @@ use super::program::OWN_TROUBLE;
 use crate::diff::Side;
 use crate::output::{TROUBLE, say};
 
-const NAMES: [&str; 2] = ["base", "head"];
-
 /// Runs each of the programs, base and head, that many times, and checks the reports of the first pair. Their stdin is
 /// empty, and their stdout is discarded.
 pub(super) fn run_pairs(
@@ -23,8 +21,8 @@ pub(super) fn run_pairs(
     pairs: usize,
     check: impl Fn(&[Side; 2]) -> Result<(), String>,
 ) -> Result<[Side; 2], Ended> {
-    let mut sides =
-        [0, 1].map(|side: usize| Side { name: NAMES[side], files: Vec::new(), runs: Vec::with_capacity(pairs) });
+    let side = |name, program: &Path| Side { name, files: vec![program.display().to_string()], runs: Vec::new() };
+    let mut sides = [side("base", programs[0]), side("head", programs[1])];
     // The keys of RandomState are random.
     let random = RandomState::new();
     for pair in 0..pairs {
@@ -36,18 +34,13 @@ pub(super) fn run_pairs(
             let run = run_once(command).and_then(|report| {
                 report.ok_or_else(|| ("left no report; `perfmark run -- PROGRAM` prints why".into(), OWN_TROUBLE))
             });
-            let run = run.map_err(|(why, status)| {
-                let program = programs[side].display();
-                (format!("{} run {} of {pairs}: {program}: {why}", NAMES[side], pair + 1), status)
-            })?;
-            sides[side].runs.push(run);
+            let Side { name, files, runs } = &mut sides[side];
+            let failed = |why| format!("{name} run {} of {pairs}: {}: {why}", pair + 1, files[0]);
+            runs.push(run.map_err(|(why, status): Ended| (failed(why), status))?);
         }
         if pair == 0 {
             check(&sides).map_err(|why| (why, TROUBLE))?;
         }
-    }
-    for (side, program) in sides.iter_mut().zip(programs) {
-        side.files.push(program.display().to_string());
     }
     Ok(sides)
 }

@@ -74,15 +74,11 @@ impl Emulator {
         Ok(emulator)
     }
 
-    fn plugin(&self) -> PathBuf {
-        self.plugin.path().join("plugin.so")
-    }
-
     /// The emulator, with the plugin and its argument.
     fn with_plugin(&self, argument: &str) -> Command {
         // QEMU's options are separated by commas. Two commas are one in a value.
         let mut options = OsString::from("file=");
-        for (n, part) in self.plugin().as_os_str().to_string_lossy().split(',').enumerate() {
+        for (n, part) in self.plugin.path().join("plugin.so").to_string_lossy().split(',').enumerate() {
             options.push(if n == 0 { "" } else { ",," });
             options.push(part);
         }

@@ -229,9 +229,6 @@ static void end_thread(qemu_plugin_id_t id, unsigned cpu) {
     stop_counting();
 }
 
-/* The child of a fork must not count in its parent's page. It asks for a page of its own when it calls a mark. */
-static void begin_child(void) { stop_counting(); }
-
 static void register_callbacks(qemu_plugin_id_t id) {
     qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
     qemu_plugin_register_vcpu_syscall_cb(id, begin_system_call);
@@ -253,7 +250,8 @@ PUBLIC int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
         if (strncmp(argv[i], "emulator=", 9) == 0)
             strncpy(emulator, argv[i] + 9, sizeof emulator - 1);
     }
-    if (pthread_atfork(NULL, NULL, begin_child) != 0)
+    /* The child of a fork must not count in its parent's page. It asks for a page of its own when it calls a mark. */
+    if (pthread_atfork(NULL, NULL, stop_counting) != 0)
         return 1;
     register_callbacks(id);
     return 0;

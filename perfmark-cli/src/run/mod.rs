@@ -212,21 +212,21 @@ pub(crate) fn report_of(
 
 /// Compares the program with another one.
 fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
-    let format = match arguments.options.format() {
+    let format = match arguments.options.format {
         Form::Report(Format::Table) => diff::Format::Table,
         Form::Report(Format::Markdown) => diff::Format::Markdown,
         Form::Report(Format::Json) => diff::Format::Json,
         _ => return Err("--against supports the formats table, markdown and json".into()),
     };
     let destination = arguments.options.destination(Destination::Stdout)?;
-    let top = format.top(arguments.options.top())?;
+    let top = format.top(arguments.options.top)?;
     arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times))?;
     if let Err(why) = destination.check() {
         return Ok(against::fail((why, OWN_TROUBLE)));
     }
     let (head, given) = arguments.command.split_first().ok_or("no program")?;
     let settings = |command: &mut Command| arguments.set_on(command);
-    let (marks, gates) = (arguments.options.marks(), &arguments.fail_on);
+    let (marks, gates) = (arguments.options.marks.as_ref(), &arguments.fail_on);
     let check = |sides: &[Side; 2]| diff::check(sides, marks, gates);
     let sides = against::run_pairs([base, Path::new(head)], given, settings, arguments.times, check);
     let compared = sides.and_then(|sides| {
@@ -265,31 +265,26 @@ fn show(directory: &Directory, pid: u32, options: &Options, destination: &Destin
 }
 
 fn nothing_left(program: &Path, status: ExitStatus, emulates: bool) -> String {
-    let program = program.display();
-    if emulates && status.code().is_none() {
-        match code(status) {
-            SIGILL_CODE => return format!("{program} left no report: signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}"),
-            SIGSEGV_CODE => {
-                return format!("{program} left no report: signal 11 (SIGSEGV) ended it; {UNALIGNED_HANDLER}");
-            }
-            _ => {}
-        }
-    }
     #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!(
-            "{program} left no report: signal {signal} ended it; \
-             set PERFMARK_DUMP_INTERVAL=1 to get one each second after its first call of a mark"
-        );
-    }
-    let _ = status;
-    let why = match env::var("PERFMARK") {
-        Ok(value) if value.trim() == "off" => "PERFMARK=off is set, so nothing is recorded",
-        _ => {
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status);
+    #[cfg(not(unix))]
+    let signal: Option<i32> = None;
+    let why = match (signal, code(status)) {
+        (Some(_), SIGILL_CODE) if emulates => format!("signal 4 (SIGILL) ended it; {LACKS_INSTRUCTION}"),
+        (Some(_), SIGSEGV_CODE) if emulates => format!("signal 11 (SIGSEGV) ended it; {UNALIGNED_HANDLER}"),
+        (Some(signal), _) => format!(
+            "signal {signal} ended it; set PERFMARK_DUMP_INTERVAL=1 to get one each second after its first call of a \
+             mark"
+        ),
+        (None, _) if env::var("PERFMARK").is_ok_and(|value| value.trim() == "off") => {
+            "PERFMARK=off is set, so nothing is recorded".into()
+        }
+        (None, _) => {
             "no marked function is linked into it with the feature `record`; or it is setuid or has capabilities from \
              its file, and ignores perfmark's variables; or it ended by exec, _exit or abort, where \
              PERFMARK_DUMP_INTERVAL=1 may help; or it cannot write to the directory for reports"
+                .into()
         }
     };
-    format!("{program} left no report: {why}")
+    format!("{} left no report: {why}", program.display())
 }

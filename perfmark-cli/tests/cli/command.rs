@@ -6,6 +6,8 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::Value;
+
 use super::program::{SCENARIO, ending, text, unset_variables};
 use super::sample::Folder;
 
@@ -28,6 +30,12 @@ pub(super) fn answer(arguments: &[&str], status: i32) -> Output {
 #[track_caller]
 pub(super) fn stdout(arguments: &[&str], status: i32) -> String {
     text(&answer(arguments, status).stdout).into()
+}
+
+/// The JSON document on stdout.
+#[track_caller]
+pub(super) fn document(arguments: &[&str], status: i32) -> Value {
+    serde_json::from_str(&stdout(arguments, status)).expect("JSON")
 }
 
 #[track_caller]

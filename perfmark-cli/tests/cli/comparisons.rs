@@ -3,7 +3,7 @@
 use perfmark::text::counted;
 use perfmark::{Mark, Read, Report};
 
-use super::command::{answer, assert_contains, perfmark, stderr, stdout};
+use super::command::{answer, assert_contains, document, perfmark, stderr, stdout};
 use super::program::{assert_code, text};
 use super::sample::{Folder, mark, report, snapshot, values};
 
@@ -23,10 +23,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
     ("marks_without_a_change_have_as_many_rows_as_a_report", marks_without_a_change_have_as_many_rows_as_a_report),
-    (
-        "a_comparison_fits_into_a_comment_failed_gates_first_and_says_how_much_does_not",
-        a_comparison_fits_into_a_comment,
-    ),
+    ("a_comparison_fits_into_a_comment_failed_gates_first_and_says_how_much_does_not", fits_into_a_comment),
 ];
 
 fn a_caller_is_not_blamed_for_its_callees() {
@@ -38,10 +35,8 @@ fn a_caller_is_not_blamed_for_its_callees() {
     };
     let (base, head) = (folder.report("base", &with(10_000)), folder.report("head", &with(11_000)));
     let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 1);
-    assert_contains(
-        &printed,
-        &["✗ outer: instructions per call rose by 9.1 %", "the change is in marked calls inside it"],
-    );
+    let outer = "✗ outer: instructions per call rose by 9.1 %";
+    assert_contains(&printed, &[outer, "the change is in marked calls inside it"]);
     let inner = printed.lines().find(|line| line.starts_with("✗ inner")).expect("printed");
     assert!(!inner.contains("marked calls inside"), "{inner}");
 }
@@ -57,8 +52,7 @@ fn the_self_mean_covers_the_same_calls_as_the_self_sum() {
     let shown = Report::new(&lacking).width(200).to_string();
     let row = shown.lines().find(|line| line.starts_with("parse")).expect("a row");
     assert_eq!(row.matches(" ≈1,000 ").count(), 1, "{shown}");
-    let compared: serde_json::Value =
-        serde_json::from_str(&stdout(&["diff", &file, &file, "--format", "json"], 0)).expect("JSON");
+    let compared = document(&["diff", &file, &file, "--format", "json"], 0);
     let own = &compared["marks"][0]["events"][0]["self"];
     assert_eq!((&own["base"], &own["head"]), (&1000.0.into(), &1000.0.into()), "{compared}");
 }
@@ -83,8 +77,7 @@ fn a_comparison_has_names_and_order_of_a_report() {
     let base = run("base", 15_000, of("app::gone::new", 7, 99_000));
     let head = run("head", 16_000, of("app::came::new", 7, 5));
     let names = |more: &[&str]| -> Vec<String> {
-        let printed = stdout(&[&["diff", "--format", "json", &base, &head], more].concat(), 0);
-        let document: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+        let document = document(&[&["diff", "--format", "json", &base, &head], more].concat(), 0);
         let marks = document["marks"].as_array().expect("a list");
         marks.iter().map(|mark| mark["mark"].as_str().expect("a name").to_owned()).collect()
     };
@@ -133,10 +126,8 @@ fn values_within_noise_are_flagged() {
     let note = "~ before a value: no larger than the variation of the probe overhead";
     assert_contains(&table, &["per call base head change no change found:", "(p50) ~9 ns 10 ns ~ +11.1 %", note]);
     let markdown = stdout(&["diff", "--format", "markdown", &base, &head], 0);
-    assert_contains(
-        &markdown,
-        &["| mark | per call | base | head | change | |---|---|--:|--:|--:|", "| \\~9 ns | 10 ns |"],
-    );
+    let heads = "| mark | per call | base | head | change | |---|---|--:|--:|--:|";
+    assert_contains(&markdown, &[heads, "| \\~9 ns | 10 ns |"]);
     assert!(!stdout(&["diff", &head, &head], 0).contains(note));
 }
 
@@ -211,10 +202,8 @@ fn report_and_diff_have_the_same_quantile() {
     let median = one.marks[0].values[0].quantile(0.5);
     one.marks[0].values[0].p50 = median;
     let file = folder.report("a.json", &one);
-    let printed: serde_json::Value =
-        serde_json::from_str(&stdout(&["report", "--format", "json", &file], 0)).expect("JSON");
-    let compared: serde_json::Value =
-        serde_json::from_str(&stdout(&["diff", "--format", "json", &file, &file], 0)).expect("JSON");
+    let printed = document(&["report", "--format", "json", &file], 0);
+    let compared = document(&["diff", "--format", "json", &file, &file], 0);
     let (shown, event) = (&printed["marks"][0]["values"]["time"]["p50"], &compared["marks"][0]["events"][0]);
     assert_eq!(shown.as_u64(), median);
     assert_eq!((event["statistic"].as_str(), event["base"].as_f64()), (Some("p50"), shown.as_f64()));
@@ -381,9 +370,7 @@ fn a_comparison_is_available_as_markdown_and_json() {
         ],
     );
     assert_contains(text(&output.stderr), &["perfmark: parse: instructions per call rose by 10.0 %"]);
-    let document: serde_json::Value =
-        serde_json::from_str(&stdout(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "json"], 1))
-            .expect("JSON");
+    let document = document(&["diff", &base, &head, "--fail-on", "instructions:1%", "--format", "json"], 1);
     assert_eq!(document["failed"], true);
     assert_eq!(document["gates"][0]["failures"][0]["mark"], "parse");
     assert_eq!(document["marks"][0]["mark"], "parse");
@@ -391,14 +378,16 @@ fn a_comparison_is_available_as_markdown_and_json() {
     assert_eq!(document["marks"][0]["events"][0]["change_percent"], 10.0);
 }
 
+/// A report of `mark_0` and so on, of which the first ones are dearer.
+fn with_dearer(folder: &Folder, marks: usize, dearer: usize) -> String {
+    let values = |at: usize| values("instructions", &[if at < dearer { 1_500 } else { 1_000 }; 100]);
+    let marks = (0..marks).map(|at| mark(&format!("mark_{at}"), vec![values(at)]));
+    folder.report(&format!("{dearer}-dearer"), &snapshot(marks.collect()))
+}
+
 fn marks_without_a_change_have_as_many_rows_as_a_report() {
     let folder = Folder::new("cli-top");
-    let names: Vec<String> = (10..40).map(|number| format!("mark_{number}")).collect();
-    let with_dearer = |dearer: usize| {
-        let marks = names.iter().enumerate().map(|(at, name)| (name.as_str(), if at < dearer { 1_500 } else { 1_000 }));
-        folder.report(&format!("{dearer}-dearer"), &report(&marks.collect::<Vec<_>>()))
-    };
-    let (base, head) = (with_dearer(0), with_dearer(2));
+    let (base, head) = (with_dearer(&folder, 30, 0), with_dearer(&folder, 30, 2));
     for (format, row) in [("table", "mark_"), ("markdown", "| mark\\_")] {
         let check = |more: &[&str], rows: usize, left_out: &str| {
             let shown = stdout(&[&["diff", &base, &head, "--format", format], more].concat(), 0);
@@ -422,21 +411,15 @@ fn marks_without_a_change_have_as_many_rows_as_a_report() {
     assert!(!none.contains("finds"), "{none}");
 }
 
-fn a_comparison_fits_into_a_comment() {
+fn fits_into_a_comment() {
     /// More than fit into a comment.
     const MARKS: usize = 2_000;
     let folder = Folder::new("cli-comment");
-    let names: Vec<String> = (0..MARKS).map(|number| format!("mark_{number}")).collect();
-    let with_dearer = |dearer: usize| {
-        let marks = names.iter().enumerate();
-        let marks = marks.map(|(number, name)| (name.as_str(), if number < dearer { 1_500 } else { 1_000 }));
-        folder.report(&format!("{dearer}-dearer"), &report(&marks.collect::<Vec<_>>()))
-    };
     let left_out = |more: usize| format!("… and {more} more that do not fit here; `--format json` has all.");
-    let base = with_dearer(0);
+    let base = with_dearer(&folder, MARKS, 0);
     for dearer in [2, 300, MARKS] {
         let gate = ["--fail-on", "instructions:1%", "--format", "markdown", "--top", "all"];
-        let text = stdout(&[&["diff", &base, &with_dearer(dearer)], &gate[..]].concat(), 1);
+        let text = stdout(&[&["diff", &base, &with_dearer(&folder, MARKS, dearer)], &gate[..]].concat(), 1);
         assert!(text.len() <= 65_536, "{}", text.len());
         let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();
         let (failures, rows) = (lines("- mark"), lines("| mark\\"));

@@ -3,7 +3,6 @@
 use std::env;
 use std::fs;
 use std::hint::black_box;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::AtomicU64;
@@ -50,16 +49,19 @@ pub(super) fn missing() -> Option<String> {
     }
 }
 
-macro_rules! loops {
-    ($($name:ident: $turns:literal,)+) => {
-        $(#[perfmark(instructions)]
+/// Marked functions, each with its events.
+macro_rules! marked {
+    ($($name:ident [$($event:tt),+]: $body:expr;)+) => { $(
+        #[perfmark($($event),+)]
         fn $name() {
-            black_box(known_loop(black_box($turns)));
-        })+
-        const LOOPS: &[(&str, u64, fn())] = &[$((stringify!($name), $turns, $name)),+];
-    };
+            $body;
+        }
+    )+ };
 }
-loops! { of_1: 1, of_10: 10, of_1000: 1_000, of_1000000: 1_000_000, }
+
+/// Loops with their number of turns.
+const LOOPS: [(&str, u64, fn()); 4] =
+    [("of_1", 1, of_1), ("of_10", 10, of_10), ("of_1000", 1_000, of_1000), ("of_1000000", 1_000_000, of_1000000)];
 
 #[perfmark(instructions, every = 16)]
 fn thinned() {
@@ -79,30 +81,28 @@ fn inner(turns: u64) {
 /// How many turns the loops of inner calls make. Their values are in many octaves of the histogram, which grows.
 const SHORT: [u64; 6] = [1, 2, 3, 4, 5, 6];
 const LONG: [u64; 6] = [7, 70, 700, 3_000, 50_000, 200_000];
+/// How many turns other loops make.
+const FEW: u64 = 10;
+const MANY: u64 = 1_000;
 
-#[perfmark(instructions)]
-fn caller_of_short() {
-    SHORT.into_iter().for_each(inner);
-}
-
-#[perfmark(instructions)]
-fn caller_of_long() {
-    LONG.into_iter().for_each(inner);
-}
-
-#[perfmark(instructions)]
-fn caller_of_unmarked() {
-    SHORT.into_iter().for_each(unmarked);
-}
-
-#[perfmark(instructions)]
-async fn polled_short() {
-    in_polls(&SHORT).await;
-}
-
-#[perfmark(instructions)]
-async fn polled_long() {
-    in_polls(&LONG).await;
+marked! {
+    of_1 [instructions]: black_box(known_loop(black_box(1)));
+    of_10 [instructions]: black_box(known_loop(black_box(10)));
+    of_1000 [instructions]: black_box(known_loop(black_box(1_000)));
+    of_1000000 [instructions]: black_box(known_loop(black_box(1_000_000)));
+    caller_of_short [instructions]: SHORT.into_iter().for_each(inner);
+    caller_of_long [instructions]: LONG.into_iter().for_each(inner);
+    caller_of_unmarked [instructions]: SHORT.into_iter().for_each(unmarked);
+    short_accesses [instructions, branches, "L1-dcache-loads", "L1-dcache-stores"]: accesses(FEW);
+    long_accesses [instructions, branches, "L1-dcache-loads", "L1-dcache-stores"]: accesses(MANY);
+    around_short [instructions, branches, "L1-dcache-loads", "L1-dcache-stores"]: (0..3).for_each(|_| short_accesses());
+    around_long [instructions, branches, "L1-dcache-loads", "L1-dcache-stores"]: (0..3).for_each(|_| long_accesses());
+    moves_few [instructions]: move_bytes(FEW);
+    moves_many [instructions]: move_bytes(MANY);
+    in_handler [instructions]: black_box(known_loop(TURNS.load(Relaxed)));
+    interrupted_short [instructions]: interrupt(FEW);
+    interrupted_long [instructions]: interrupt(MANY);
+    in_test [instructions]: black_box(known_loop(black_box(1_000)));
 }
 
 /// A loop of each length in a poll of its own.
@@ -132,18 +132,20 @@ async fn unmarked_suspended(times: u64) {
 }
 
 macro_rules! awaiting {
-    ($($name:ident: $call:ident $n:literal,)+) => { $(
+    ($($name:ident: $future:expr,)+) => { $(
         #[perfmark(instructions)]
         async fn $name() {
-            $call(SUSPENSIONS[$n]).await;
+            $future.await;
         }
     )+ };
 }
 awaiting! {
-    awaits_few_marked: marked_suspended 0,
-    awaits_many_marked: marked_suspended 1,
-    awaits_few_unmarked: unmarked_suspended 0,
-    awaits_many_unmarked: unmarked_suspended 1,
+    polled_short: in_polls(&SHORT),
+    polled_long: in_polls(&LONG),
+    awaits_few_marked: marked_suspended(SUSPENSIONS[0]),
+    awaits_many_marked: marked_suspended(SUSPENSIONS[1]),
+    awaits_few_unmarked: unmarked_suspended(SUSPENSIONS[0]),
+    awaits_many_unmarked: unmarked_suspended(SUSPENSIONS[1]),
 }
 
 /// More calls inside one another than perfmark can record.
@@ -157,29 +159,6 @@ fn marked_deep(depth: u64) {
         black_box(depth);
     }
 }
-
-#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
-fn short_accesses() {
-    accesses(FEW);
-}
-
-#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
-fn long_accesses() {
-    accesses(MANY);
-}
-
-#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
-fn around_short() {
-    (0..3).for_each(|_| short_accesses());
-}
-
-#[perfmark(instructions, branches, "L1-dcache-loads", "L1-dcache-stores")]
-fn around_long() {
-    (0..3).for_each(|_| long_accesses());
-}
-
-const FEW: u64 = 10;
-const MANY: u64 = 1_000;
 
 /// Executes a loop of known events.
 #[cfg(target_arch = "x86_64")]
@@ -254,16 +233,6 @@ fn accesses(turns: u64) {
 const PER_TURN: [(&str, u64); 4] =
     [("instructions", 2), ("branches", 1), ("L1-dcache-loads", 0), ("L1-dcache-stores", 0)];
 
-#[perfmark(instructions)]
-fn moves_few() {
-    move_bytes(FEW);
-}
-
-#[perfmark(instructions)]
-fn moves_many() {
-    move_bytes(MANY);
-}
-
 /// Moves bytes by one string instruction.
 #[cfg(target_arch = "x86_64")]
 fn move_bytes(count: u64) {
@@ -290,11 +259,6 @@ fn move_bytes(count: u64) {
 /// How many turns the loop of a signal handler makes.
 static TURNS: AtomicU64 = AtomicU64::new(0);
 
-#[perfmark(instructions)]
-fn in_handler() {
-    black_box(known_loop(TURNS.load(Relaxed)));
-}
-
 #[cfg(not(target_arch = "x86_64"))]
 extern "C" fn handle(_signal: libc::c_int) {
     in_handler();
@@ -310,16 +274,6 @@ extern "C" fn handle(_signal: libc::c_int) {
     std::arch::naked_asm!("push rbp", "mov rbp, rsp", "and rsp, -16", "call {}", "leave", "ret", sym aligned)
 }
 
-#[perfmark(instructions)]
-fn interrupted_short() {
-    interrupt(FEW);
-}
-
-#[perfmark(instructions)]
-fn interrupted_long() {
-    interrupt(MANY);
-}
-
 fn interrupt(turns: u64) {
     TURNS.store(turns, Relaxed);
     // SAFETY: the handler is installed.
@@ -333,11 +287,6 @@ const SETUP_AT_MOST: u64 = 10_000;
 fn measured(turns: u64) -> u64 {
     let measured = perfmark::measure(&["instructions"], || known_loop(turns)).expect("counted");
     measured.instructions().expect("exact")
-}
-
-#[perfmark(instructions)]
-fn in_test() {
-    black_box(known_loop(black_box(1_000)));
 }
 
 /// What `measure` counts at the first call of a mark on a thread, beyond a later call.
@@ -457,7 +406,7 @@ fn check_loops(report: &Snapshot, calls: u64) {
         (least(first) - 2 * turns_of_first, first.sum - (calls * 2 * turns_of_first).cast_signed())
     };
     assert!(around < 100, "{around} instructions around a loop");
-    for &(name, turns, _) in LOOPS {
+    for (name, turns, _) in LOOPS {
         let mark = mark(report, name);
         let counted = instructions(mark);
         assert_eq!((mark.calls, counted.measured), (calls, calls), "{name}");
@@ -629,7 +578,6 @@ fn programs_may_be_static() {
     let [marks, counters] =
         ["perfmark", "perfmark-rdpmc"].map(|name| format!("{name} = {{ path = '{root}/{name}' }}\n"));
     folder.file("Cargo.toml", format!("{package}{marks}{counters}"));
-    fs::create_dir(folder.0.join("src")).expect("made");
     let function =
         |name, turns| format!("#[perfmark::perfmark(instructions)] fn {name}() {{ known_loop({turns}); }}\n");
     let main = "fn main() { (0..3).for_each(|_| { few(); many() }) }\n";
@@ -662,7 +610,7 @@ fn a_plugin_of_another_version_is_named() {
     let (folder, compiler) = (Folder::new("cli-emulated-layout"), Folder::new("cli-emulated-layout-cc"));
     let path = env::var("PATH").expect("set");
     let change = "for source; do :; done\nsed -i 's/LAYOUT = 1/LAYOUT = 2/' \"$source\"";
-    executable(&compiler, "cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
+    compiler.executable("cc", &format!("#!/bin/sh\n{change}\nPATH='{path}' exec cc \"$@\"\n"));
     let mut command = running(&folder, &["--emulate", "--filter", "*=instructions"], "calls");
     let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
     assert_code(&output, 0);
@@ -707,7 +655,7 @@ fn a_signal_before_the_program_leaves_no_directory() {
     let (folder, compiler) = (Folder::new("cli-emulated-signal"), Folder::new("cli-emulated-cc"));
     let path = env::var("PATH").expect("set");
     for (name, number) in [("TERM", libc::SIGTERM), ("INT", libc::SIGINT)] {
-        executable(&compiler, "cc", &format!("#!/bin/sh\nkill -{name} $PPID\nPATH='{path}' exec cc \"$@\"\n"));
+        compiler.executable("cc", &format!("#!/bin/sh\nkill -{name} $PPID\nPATH='{path}' exec cc \"$@\"\n"));
         let mut command = running(&folder, &["--emulate"], "waits");
         let output = command.env("PATH", format!("{}:{path}", compiler.0.display())).output().expect("started");
         assert_code(&output, 128 + number);
@@ -715,16 +663,9 @@ fn a_signal_before_the_program_leaves_no_directory() {
     }
 }
 
-fn executable(folder: &Folder, name: &str, text: &str) -> String {
-    let file = folder.0.join(name);
-    fs::write(&file, text).expect("written");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("set");
-    file.to_str().expect("UTF-8").to_owned()
-}
-
 fn a_program_that_cannot_be_emulated_is_refused() {
     let folder = Folder::new("cli-emulated-refused");
-    let file = |name: &str, text: &str| executable(&folder, name, text);
+    let file = |name: &str, text: &str| folder.executable(name, text);
     let refused = |path: &str, program: &str, status: i32, parts: &[&str]| {
         let output = perfmark(&["run", "--emulate", "--", program]).env("PATH", path).output().expect("started");
         assert_eq!(output.status.code(), Some(status), "{}", ending(&output));
@@ -736,7 +677,7 @@ fn a_program_that_cannot_be_emulated_is_refused() {
     refused("", &this_program(), 125, &[&format!("--emulate: {emulator}: not found in PATH; "), install]);
     refused("", "/no/such/program", 127, &["No such file"]);
     refused(&path, "no-such-program", 127, &["perfmark: no-such-program: not found in PATH"]);
-    fs::write(folder.0.join(&emulator), "not executable").expect("written");
+    folder.file(&emulator, "not executable");
     refused(folder.0.to_str().expect("UTF-8"), &this_program(), 125, &["not found in PATH"]);
     refused(&path, &file("script", "#!/bin/sh\n"), 126, &["not an ELF program"]);
     file(&emulator, "#!/bin/sh\necho \"$0: version 7.2.0\"\necho 'unknown option' >&2\n");

@@ -57,7 +57,6 @@ struct Repository {
 impl Repository {
     fn new(name: &str) -> Self {
         let folder = Folder::new(&format!("cli-gate-{name}"));
-        fs::create_dir(folder.0.join("src")).expect("made");
         folder.file("Cargo.toml", MANIFEST);
         folder.file("src/main.rs", PROGRAM);
         folder.file(".gitignore", "target/\n");
@@ -156,12 +155,10 @@ fn a_gate_in_a_hook_of_git_leaves_the_index_alone() {
 
 fn a_base_without_marks_is_not_compared() {
     let repository = Repository::new("first");
-    fs::create_dir(repository.folder.0.join("examples")).expect("made");
     repository.folder.file("examples/new.rs", PROGRAM);
     let parts = ["⚠️ **perfmark**: nothing was compared: base HEAD (", "no example `new`", "Merge this change first"];
     repository.check(&["--base", "HEAD", "--example", "new"], 3, &parts);
     repository.folder.file("Cargo.toml", format!("{MANIFEST}members = [\"member\"]\n"));
-    fs::create_dir_all(repository.folder.0.join("member/src")).expect("made");
     repository.folder.file("member/Cargo.toml", "[package]\nname = \"member\"\nversion = \"0.0.0\"\n");
     repository.folder.file("member/src/main.rs", PROGRAM.replace("../report", "../../report"));
     repository.check(&["--base", "HEAD", "-p", "member"], 3, &["no package `member`", "Merge this change first"]);
@@ -316,7 +313,6 @@ fn main() {
 
 fn baselines_are_kept_in_notes() {
     let repository = Repository::new("notes");
-    fs::create_dir(repository.folder.0.join("examples")).expect("made");
     repository.folder.file("examples/other.rs", PROGRAM.replace("../report", "report"));
     repository.folder.report("examples/report.json", &report(&[("other", 7)]));
     repository.check(&["--save"], 0, &[]);
@@ -367,7 +363,6 @@ fn baselines_of_others_are_kept_apart() {
     let repository = Repository::new("apart");
     repository.folder.file("Cargo.toml", format!("{MANIFEST}members = [\"member\"]\n"));
     for package in [".", "member"] {
-        fs::create_dir_all(repository.folder.0.join(package).join("examples")).expect("made");
         repository.folder.file(&format!("{package}/examples/other.rs"), PROGRAM);
         repository.folder.report(&format!("{package}/report.json"), &report(&[(package, 7)]));
     }

@@ -15,11 +15,17 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_coverage_gate_names_each_mark_below_it", a_coverage_gate_names_each_mark_below_it),
 ];
 
+/// What `perfmark diff` prints of both files with that gate.
+#[track_caller]
+fn judged(base: &str, head: &str, gate: &str, status: i32) -> String {
+    stdout(&["diff", base, head, "--fail-on", gate], status)
+}
+
 fn one_percent_more_fails_the_gate() {
     let folder = Folder::new("cli-gate");
     let base = folder.report("base.json", &report(&[("parse", 100_000), ("print", 50_000), ("main", 20_000_000)]));
     let head = folder.report("head.json", &report(&[("parse", 101_000), ("print", 50_000), ("main", 20_000_000)]));
-    let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%"], 1);
+    let printed = judged(&base, &head, "instructions:0.5%", 1);
     assert_contains(
         &printed,
         &[
@@ -32,15 +38,13 @@ fn one_percent_more_fails_the_gate() {
         ],
     );
     assert_eq!(printed.matches('✗').count(), 1);
-    stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 0);
+    judged(&base, &head, "instructions:1%", 0);
     stdout(&["diff", &base, &head, "--fail-on", "instructions:0.5%", "--marks", "app::print"], 0);
-    stdout(&["diff", &head, &base, "--fail-on", "instructions:0%"], 0);
+    judged(&head, &base, "instructions:0%", 0);
     stdout(&["diff", &base, &head], 0);
     let unknown = stderr(&["diff", &base, &head, "--fail-on", "branch_misses:1"], 2);
-    assert_contains(
-        &unknown,
-        &["--fail-on branch_misses:1%: no report has the event; the reports have instructions, time"],
-    );
+    let why = "--fail-on branch_misses:1%: no report has the event; the reports have instructions, time";
+    assert_contains(&unknown, &[why]);
     for wrong in ["instructions", "instructions:", ":1%", "instructions:-1%", "instructions:x%", "instructions:NaN"] {
         assert_contains(&stderr(&["diff", &base, &head, "--fail-on", wrong], 2), &["expected EVENT:PERCENT%"]);
     }
@@ -64,7 +68,7 @@ fn a_gate_takes_any_name_of_an_event() {
     let aliases = ["branch-instructions", "branch_instructions", "faults", "cpu/event=0xc2,umask=1/"];
     for event in ["off_cpu", "off-cpu", "branch-misses", "branch_misses"].into_iter().chain(aliases) {
         let gate = format!("{event}:1%");
-        assert_contains(&stdout(&["diff", &base, &head, "--fail-on", &gate], 1), &["1 mark judged"]);
+        assert_contains(&judged(&base, &head, &gate, 1), &["1 mark judged"]);
     }
     let unknown = stderr(&["diff", &base, &head, "--fail-on", "cpu-cycles:1%"], 2);
     assert_contains(&unknown, &["--fail-on cpu-cycles:1%: no report has the event"]);
@@ -74,7 +78,7 @@ fn a_rise_from_zero_fails_the_gate() {
     let folder = Folder::new("cli-from-zero");
     let base = folder.report("base.json", &report(&[("parse", 0)]));
     let head = folder.report("head.json", &report(&[("parse", 3)]));
-    let printed = stdout(&["diff", &base, &head, "--fail-on", "instructions:1%"], 1);
+    let printed = judged(&base, &head, "instructions:1%", 1);
     assert_contains(&printed, &["✗ parse: instructions per call rose (gate instructions:1%): 0 → 3 (src/main.rs:3)"]);
 }
 
@@ -82,19 +86,18 @@ fn comparing_equal_runs_passes_20_times_of_20() {
     let folder = Folder::new("cli-same");
     // Hash seeds differ from run to run, so some calls take a few instructions more.
     let run = |seed: u64| {
-        let calls: Vec<u64> =
-            (0..100).map(|n: u64| 100_000 + n.wrapping_mul(seed + 7).wrapping_mul(2_654_435_761) % 300).collect();
-        let times: Vec<u64> =
-            (0..100).map(|n: u64| 30_000 + n.wrapping_mul(seed + 3).wrapping_mul(2_654_435_761) % 9_000).collect();
-        snapshot(vec![mark("parse", vec![values("instructions", &calls), values("time", &times)])])
+        let varied = |event: &str, least: u64, by: u64, seed: u64| {
+            let calls = (0..100).map(|n: u64| least + n.wrapping_mul(seed).wrapping_mul(2_654_435_761) % by);
+            values(event, &calls.collect::<Vec<_>>())
+        };
+        let instructions = varied("instructions", 100_000, 300, seed + 7);
+        snapshot(vec![mark("parse", vec![instructions, varied("time", 30_000, 9_000, seed + 3)])])
     };
     for seed in 0..20 {
         let base = folder.report("base.json", &run(seed));
         let head = folder.report("head.json", &run(seed + 100));
-        let printed = stdout(
-            &["diff", &base, &head, "--fail-on", "instructions:1%", "--fail-on", "time:10%", "--allow-few-runs"],
-            0,
-        );
+        let gates = ["--fail-on", "instructions:1%", "--fail-on", "time:10%", "--allow-few-runs"];
+        let printed = stdout(&[&["diff", &base, &head], &gates[..]].concat(), 0);
         assert_contains(&printed, &["0 of 1 mark changed; 2 gates passed"]);
     }
 }
@@ -105,7 +108,7 @@ fn a_gate_that_judges_nothing_fails() {
     none.events[0].read = Read::None;
     none.events[0].reason = Some("no PMU here".into());
     let file = folder.report("a", &none);
-    let printed = stdout(&["diff", &file, &file, "--fail-on", "instructions:1%"], 1);
+    let printed = judged(&file, &file, "instructions:1%", 1);
     assert_contains(&printed, &["✗ gate instructions:1%: nothing to judge: no PMU here"]);
 }
 
@@ -116,30 +119,23 @@ fn a_side_with_too_few_measured_calls_fails_the_gate() {
         let mut values = values("instructions", &vec![1000; measured]);
         values.unmeasured = unmeasured;
         let calls = measured as u64 + unmeasured + skipped;
-        let file = folder.0.join(format!("{measured}-{unmeasured}-{skipped}"));
         let mut parse = mark("parse", vec![values]);
         (parse.calls, parse.skipped) = (calls, skipped);
-        folder.report(file.file_name().expect("named").to_str().expect("UTF-8"), &snapshot(vec![parse]))
+        folder.report(&format!("{measured}-{unmeasured}-{skipped}"), &snapshot(vec![parse]))
     };
     for (few, expected) in [
         (with(1, 1_000_000, 0), "1 of 1,000,001 calls"),
         (with(1, 0, 1_000_000), "1 of 1,000,001 calls"),
         (with(50, 451, 0), "50 of 501 calls"),
     ] {
-        let of_head = stdout(&["diff", &full, &few, "--fail-on", "instructions:1%"], 1);
-        assert_contains(
-            &of_head,
-            &["✗ parse: instructions cannot be judged (gate instructions:1%): head measured", expected],
-        );
-        let of_base = stdout(&["diff", &few, &full, "--fail-on", "instructions:1%"], 1);
-        assert_contains(
-            &of_base,
-            &["✗ parse: instructions cannot be judged (gate instructions:1%): base measured", expected],
-        );
+        for (side, [base, head]) in [("head", [&full, &few]), ("base", [&few, &full])] {
+            let why = format!("✗ parse: instructions cannot be judged (gate instructions:1%): {side} measured");
+            assert_contains(&judged(base, head, "instructions:1%", 1), &[&why, expected]);
+        }
     }
     // A sample that is large enough, and a mark that had no more calls.
     for enough in [with(100, 0, 9_900), with(100, 100, 0), with(3, 0, 0)] {
-        stdout(&["diff", &full, &enough, "--fail-on", "instructions:1%"], 0);
+        judged(&full, &enough, "instructions:1%", 0);
     }
 }
 
@@ -156,7 +152,7 @@ fn a_coverage_gate_names_each_mark_below_it() {
     (sampled.calls, sampled.skipped) = (6400, 6300);
     let head = snapshot(vec![with("parse", 11), with("print", 12), new, sampled, mark("silent", Vec::new())]);
     let head = folder.report("head", &head);
-    let printed = stdout(&["diff", &base, &head, "--fail-on", "coverage:90%"], 1);
+    let printed = judged(&base, &head, "coverage:90%", 1);
     assert_contains(
         &printed,
         &[
@@ -170,14 +166,14 @@ fn a_coverage_gate_names_each_mark_below_it() {
         2,
         "coverage of the base and calls that `every` skipped do not matter: {printed}"
     );
-    stdout(&["diff", &base, &head, "--fail-on", "coverage:25%"], 0);
+    judged(&base, &head, "coverage:25%", 0);
     stdout(&["diff", &base, &head, "--fail-on", "coverage:90%", "--marks", "app::parse"], 0);
     // Shares are rounded down: neither 100 % nor the limit is shown for less.
     for (unmeasured, limit, share) in [(1, "100%", "99.9 %"), (11_148, "90%", "89.9 %")] {
         let mut parse = with("parse", unmeasured);
         (parse.values[0].measured, parse.values[0].weight) = (100_000, 100_000);
         let head = folder.report("almost", &snapshot(vec![parse]));
-        let printed = stdout(&["diff", &base, &head, "--fail-on", &format!("coverage:{limit}")], 1);
+        let printed = judged(&base, &head, &format!("coverage:{limit}"), 1);
         assert_contains(&printed, &[&format!("✗ parse: {share} of its calls were measured in head")]);
         assert_eq!(printed.contains("head: <0.1 % of the calls were not counted"), unmeasured == 1, "{printed}");
     }
@@ -189,7 +185,7 @@ fn a_coverage_gate_names_each_mark_below_it() {
     };
     let both = [values("instructions", &[7; 100]), values("time", &[1000; 100])];
     let full = folder.report("full", &snapshot(vec![mark("parse", both.to_vec())]));
-    let printed = stdout(&["diff", &full, &lost, "--fail-on", "coverage:1%"], 1);
+    let printed = judged(&full, &lost, "coverage:1%", 1);
     assert_contains(
         &printed,
         &[
@@ -197,9 +193,9 @@ fn a_coverage_gate_names_each_mark_below_it() {
             "no PMU here",
         ],
     );
-    stdout(&["diff", &lost, &lost, "--fail-on", "coverage:100%"], 0);
+    judged(&lost, &lost, "coverage:100%", 0);
     let empty = folder.report("empty", &snapshot(vec![mark("parse", Vec::new())]));
-    assert_contains(&stdout(&["diff", &full, &empty, "--fail-on", "coverage:1%"], 1), &["nothing to judge"]);
+    assert_contains(&judged(&full, &empty, "coverage:1%", 1), &["nothing to judge"]);
     for wrong in ["coverage:101%", "coverage:-1%"] {
         assert_contains(&stderr(&["diff", &full, &full, "--fail-on", wrong], 2), &["EVENT:PERCENT%"]);
     }

@@ -93,6 +93,13 @@ fn read_file(file: &str, statuses: &[i32]) -> Vec<String> {
     printed
 }
 
+/// A report of one mark of that name, with these samples.
+fn of_samples(name: &str, samples: Vec<Samples>) -> Snapshot {
+    let mut snapshot = report(&[(name, 1)]);
+    snapshot.samples = samples;
+    snapshot
+}
+
 /// Each command that reads reports, with this one.
 #[track_caller]
 fn read_everywhere(name: &str, snapshot: &Snapshot, statuses: &[i32]) -> Vec<String> {
@@ -123,12 +130,11 @@ fn many_sampled_marks() {
 }
 
 fn many_of_everything() {
-    let mut snapshot = report(&[("one", 1)]);
-    snapshot.notes = (0..many(20_000)).map(|n| format!("note {n}")).collect();
     let mut samples = sampled(many(20_000) as u64, &[]);
     samples.modules = (0..4_096).map(|n| module(&format!("/no/{n}"), None)).collect();
     samples.locations.iter_mut().enumerate().for_each(|(n, one)| one.module = n % 4_096);
-    snapshot.samples = vec![samples];
+    let mut snapshot = of_samples("one", vec![samples]);
+    snapshot.notes = (0..many(20_000)).map(|n| format!("note {n}")).collect();
     read_everywhere("hostile-modules", &snapshot, &[0]);
     let mut events = report(&[("one", 1)]);
     events.events = vec![events.events[0].clone(); many(5_000)];
@@ -137,8 +143,7 @@ fn many_of_everything() {
     let mut wide = report(&[("one", 1)]);
     wide.marks[0].values = (0..10_000).map(|n| values(&format!("r{n:x}"), &[1])).collect();
     read_everywhere("hostile-values", &wide, &[0]);
-    let mut samplings = report(&[("one", 1)]);
-    samplings.samples = vec![sampled(1, &[]); 2_000];
+    let mut samplings = of_samples("one", vec![sampled(1, &[]); 2_000]);
     samplings.samples.iter_mut().enumerate().for_each(|(n, samples)| samples.event = format!("e{n}"));
     read_everywhere("hostile-samplings", &samplings, &[2]);
 }
@@ -163,11 +168,9 @@ fn sampled(addresses: u64, functions: &[usize]) -> Samples {
 }
 
 fn a_long_name_at_many_addresses() {
-    let mut snapshot = report(&[("one", 1)]);
     let mut samples = sampled(5_000, &[0]);
     samples.frames = vec![frame(&"f".repeat(40_000), "src/main.rs", 3)];
-    snapshot.samples = vec![samples];
-    read_everywhere("hostile-text", &snapshot, &[0]);
+    read_everywhere("hostile-text", &of_samples("one", vec![samples]), &[0]);
 }
 
 fn node(parent: Option<usize>, mark: usize) -> Node {
@@ -218,31 +221,25 @@ fn many_long_paths() {
 
 /// Bodies of async functions, each inlined in the next one.
 fn many_async_functions() {
-    let mut snapshot = report(&[(&"a".repeat(100), 1)]);
     let mut samples = sampled(1, &[0; 256]);
     samples.frames = vec![frame(&format!("{{async_block#0}}{}", "a".repeat(4_000)), "src/main.rs", 3)];
     samples.paths = vec![path(&[0], &vec![(&[0; 1_000][..], 9); many(12)])];
-    snapshot.samples = vec![samples];
-    read_everywhere("hostile-async", &snapshot, &[0]);
+    read_everywhere("hostile-async", &of_samples(&"a".repeat(100), vec![samples]), &[0]);
 }
 
 fn a_location_with_very_many_functions() {
-    let mut snapshot = report(&[("one", 1)]);
     let functions: Vec<usize> = (0..257).collect();
     let mut samples = sampled(1, &functions);
     samples.frames = functions.iter().map(|n| frame(&n.to_string(), "src/main.rs", 3)).collect();
-    snapshot.samples = vec![samples];
-    for why in read_everywhere("hostile-functions", &snapshot, &[2]) {
+    for why in read_everywhere("hostile-functions", &of_samples("one", vec![samples]), &[2]) {
         assert_contains(&why, &["samples: location 0 has more than 256 functions"]);
     }
 }
 
 fn a_stack_with_very_many_locations() {
-    let mut snapshot = report(&[("one", 1)]);
     let mut samples = sampled(1, &[]);
     samples.paths = vec![path(&[0], &[(&[0; 1_025], 1)])];
-    snapshot.samples = vec![samples];
-    for why in read_everywhere("hostile-stack", &snapshot, &[2]) {
+    for why in read_everywhere("hostile-stack", &of_samples("one", vec![samples]), &[2]) {
         assert_contains(&why, &["samples: a stack has more than 1024 locations"]);
     }
 }
@@ -254,11 +251,9 @@ fn a_module_that_is_no_file() {
     // SAFETY: the path is live.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0, "{}", std::io::Error::last_os_error());
     for file in [fifo.to_str().expect("UTF-8"), "/dev/null", "/"] {
-        let mut snapshot = report(&[("one", 1)]);
         let mut samples = sampled(1, &[]);
         samples.modules = vec![module(file, Some("6c01ab"))];
-        snapshot.samples = vec![samples];
-        let why = &read_everywhere("hostile-fifo", &snapshot, &[0])[0];
+        let why = &read_everywhere("hostile-fifo", &of_samples("one", vec![samples]), &[0])[0];
         assert_contains(why, &[&format!("{file}: not a file")]);
     }
 }

@@ -69,7 +69,7 @@ fn doctor_reports_a_seccomp_filter_and_the_remedy() {
 
 fn every_event_is_listed() {
     let all = stdout(&["events"], 0);
-    for own in ["time", "off_cpu", "blocked", "preempted", "suspended"] {
+    for own in ["time", "off_cpu", "blocked", "preempted", "suspended", "allocations", "allocated_bytes"] {
         assert!(all.lines().any(|line| line.split_whitespace().next() == Some(own)), "{own}");
     }
     for name in ["cycles", "page-faults", "L1-dcache-load-misses", "r01c2", "SYSTEM:NAME", "mem:0x1000/8:w"] {

@@ -11,10 +11,7 @@ use super::sample::{Folder, frame, location, module, path, report};
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
     ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
-    (
-        "a_library_is_advised_to_depend_on_perfmark_without_features",
-        a_library_is_advised_to_depend_on_perfmark_without_features,
-    ),
+    ("a_library_is_advised_to_depend_on_perfmark_without_features", a_library_is_advised_without_features),
     ("modules_for_tests_in_files_of_their_own_are_left_out", modules_for_tests_are_left_out),
     ("samples_suggest_which_functions_to_mark", samples_suggest_which_functions_to_mark),
 ];
@@ -23,8 +20,7 @@ const SOURCE: &str = "fn run() {\n    parse();\n}\n\nfn parse() {}\nconst fn siz
 
 fn a_function_is_marked_and_unmarked() {
     let folder = Folder::new("cli-mark");
-    let file = folder.0.join("main.rs").to_str().expect("UTF-8").to_owned();
-    fs::write(&file, SOURCE).expect("written");
+    let file = folder.file("main.rs", SOURCE);
     let read = || fs::read_to_string(&file).expect("there");
     let at = |line: u32| format!("{file}:{line}");
     assert_eq!(stdout(&["mark", &at(2), &at(5)], 0), "2 new marks in 1 file\n");
@@ -64,44 +60,36 @@ fn a_function_is_marked_and_unmarked() {
 
 fn all_functions_of_a_folder_are_marked() {
     let folder = Folder::new("cli-mark-all");
-    let [source, target] = ["src/deep", "target"].map(|name| folder.0.join(name));
-    for folder in [&source, &target] {
-        fs::create_dir_all(folder).expect("made");
-        fs::write(folder.join("main.rs"), SOURCE).expect("written");
-    }
-    fs::write(target.join("CACHEDIR.TAG"), "").expect("written");
-    fs::write(folder.0.join("build.rs"), SOURCE).expect("written");
-    fs::write(folder.0.join("Cargo.toml"), "[package]\nname = \"app\"\n").expect("written");
+    let [source, built] = ["src/deep/main.rs", "target/main.rs"].map(|name| folder.file(name, SOURCE));
+    folder.file("target/CACHEDIR.TAG", "");
+    folder.file("build.rs", SOURCE);
+    folder.file("Cargo.toml", "[package]\nname = \"app\"\n");
     let all = folder.0.to_str().expect("UTF-8");
     assert_contains(&stderr(&["mark", "--all", all], 0), &["has no dependency on perfmark; run `cargo add"]);
-    assert_eq!(fs::read_to_string(target.join("main.rs")).expect("there"), SOURCE);
+    assert_eq!(fs::read_to_string(built).expect("there"), SOURCE);
     assert_eq!(stdout(&["mark", "--all", all], 0), "0 new marks in 0 files\n");
     assert_eq!(stdout(&["unmark", all], 0), "2 marks removed from 1 file\n");
-    assert_eq!(fs::read_to_string(source.join("main.rs")).expect("there"), SOURCE);
+    assert_eq!(fs::read_to_string(&source).expect("there"), SOURCE);
     // The package of a folder or a file decides, and not a workspace around it.
-    let source = source.to_str().expect("UTF-8");
-    fs::write(folder.0.join(".cargo-checksum.json"), "").expect("written");
-    for place in [source, &format!("{source}/main.rs")] {
+    let (deep, macros) = (format!("{all}/src/deep"), format!("{all}/src/macros"));
+    folder.file(".cargo-checksum.json", "");
+    for place in [&deep, &source] {
         let left_out = answer(&["mark", "--all", place], 0);
         assert_eq!(text(&left_out.stdout), "0 new marks in 0 files\n");
         assert_contains(text(&left_out.stderr), &[&format!("left out {all}: cargo checks each byte of a vendored")]);
     }
-    let macros = folder.0.join("src/macros");
-    for package in ["b", "a"].map(|name| macros.join(name)) {
-        fs::create_dir_all(&package).expect("made");
-        fs::write(package.join("Cargo.toml"), "[lib]\nproc-macro = true\n").expect("written");
+    for package in ["b", "a"] {
+        folder.file(&format!("src/macros/{package}/Cargo.toml"), "[lib]\nproc-macro = true\n");
     }
-    fs::write(macros.join("Cargo.toml"), "[workspace]\n").expect("written");
-    let macros = macros.to_str().expect("UTF-8");
+    folder.file("src/macros/Cargo.toml", "[workspace]\n");
     let why = format!("left out {macros}/a and 1 more: only the compiler executes a package of procedural macros");
-    assert_contains(&stderr(&["mark", "--all", macros], 0), &[&why]);
-    fs::write(folder.0.join("src/deep/Cargo.toml"), "[package]\nname = \"inner\"\n").expect("written");
-    assert_eq!(stdout(&["mark", "--all", source], 0), "2 new marks in 1 file\n");
+    assert_contains(&stderr(&["mark", "--all", &macros], 0), &[&why]);
+    folder.file("src/deep/Cargo.toml", "[package]\nname = \"inner\"\n");
+    assert_eq!(stdout(&["mark", "--all", &deep], 0), "2 new marks in 1 file\n");
 }
 
-fn a_library_is_advised_to_depend_on_perfmark_without_features() {
+fn a_library_is_advised_without_features() {
     let folder = Folder::new("cli-mark-library");
-    fs::create_dir(folder.0.join("src")).expect("made");
     let manifest = folder.file("Cargo.toml", "[package]\nname = \"parser\"\n");
     let advice = |more: &str| {
         let file = folder.file("src/lib.rs", SOURCE);
@@ -142,7 +130,6 @@ fn modules_for_tests_are_left_out() {
         ("x.rs", "fn not_the_module_of_e() {}\n"),
     ];
     for (name, source) in files {
-        fs::create_dir_all(folder.0.join(name).parent().expect("a folder")).expect("made");
         folder.file(name, source);
     }
     assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "6 new marks in 6 files\n");

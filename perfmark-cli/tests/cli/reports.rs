@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
-use super::command::{answer, assert_contains, is_empty, perfmark, running, stderr, stdout};
+use super::command::{answer, assert_contains, document, is_empty, perfmark, running, stderr, stdout};
 use super::program::{ending, terminal, text};
 use super::sample::{self, Folder, mark, real, report, snapshot, table, values};
 
@@ -29,10 +29,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_file_that_is_not_a_report_is_reported_with_a_remedy", a_file_that_is_not_a_report_is_reported),
     ("a_truncated_report_is_never_accepted", a_truncated_report_is_never_accepted),
     ("a_closed_pipe_is_not_a_failure", a_closed_pipe_is_not_a_failure),
-    (
-        "settings_in_the_environment_do_not_overwrite_the_file_that_is_read",
-        settings_in_the_environment_overwrite_no_file,
-    ),
+    ("settings_in_the_environment_do_not_overwrite_the_file_that_is_read", settings_overwrite_no_file),
 ];
 
 fn a_report_is_printed_as_by_the_program() {
@@ -53,10 +50,8 @@ fn bencher_gets_what_a_call_costs() {
     let parse = mark("parse", vec![values("instructions", &[10, 20, 33]), values("time", &[100, 200, 900])]);
     let never_called = mark("print", vec![values("instructions", &[])]);
     let file = folder.report("a.json", &snapshot(vec![parse, mark("read", vec![values("time", &[7])]), never_called]));
-    let metrics = |arguments: &[&str]| -> Value {
-        let printed = stdout(&[&["report", &file, "--format", "bencher"], arguments].concat(), 0);
-        serde_json::from_str(&printed).expect("JSON")
-    };
+    let metrics =
+        |arguments: &[&str]| -> Value { document(&[&["report", &file, "--format", "bencher"], arguments].concat(), 0) };
     let read = json!({"latency": {"value": 7.0}});
     let parse = json!({"instructions": {"value": 21.0}, "latency": {"value": 200.0}});
     assert_eq!(metrics(&[]), json!({"parse": parse, "read": read}));
@@ -74,10 +69,8 @@ fn several_reports_are_merged_exactly() {
     let [one, two, three] = [0, 1, 2].map(|n| files[n].as_str());
     let output = answer(&["report", one, two, three], 0);
     assert_eq!(text(&output.stdout), table(&merged));
-    assert_contains(
-        text(&output.stderr),
-        &["merged 3 reports; program and process number are those of the first", "--each shows each"],
-    );
+    let merged_by = "merged 3 reports; program and process number are those of the first";
+    assert_contains(text(&output.stderr), &[merged_by, "--each shows each"]);
     assert_eq!(stdout(&["report", "--format", "json", one, two, three], 0), sample::json(&merged));
     let for_one = stderr(&["report", "--format", "csv", one, two, three], 0);
     assert!(for_one.ends_with("the time is the longest\n"), "--each is refused for csv: {for_one}");
@@ -227,10 +220,8 @@ fn a_report_is_read_from_stdin_and_written_to_a_file() {
         name.strip_prefix("to-").is_some_and(|pid| pid.parse::<u32>().is_ok())
     });
     assert_eq!(fs::read_to_string(written.expect("written").path()).expect("read"), table(&snapshot));
-    assert_contains(
-        &stderr(&["report", &file, "-o", "/nowhere/at/all"], 2),
-        &["writing /nowhere/at/all: No such file"],
-    );
+    let unwritten = stderr(&["report", &file, "-o", "/nowhere/at/all"], 2);
+    assert_contains(&unwritten, &["writing /nowhere/at/all: No such file"]);
 }
 
 fn marks_are_selected_by_a_filter() {
@@ -247,10 +238,8 @@ fn marks_are_selected_by_a_filter() {
     assert!(by_name.contains("\ndetails ") && !by_name.contains("print"), "{by_name}");
     let top = stdout(&["report", &file, "--top", "0", "--sort", "calls"], 0);
     assert_contains(&top, &["and 2 more marks", "Sorted by calls."]);
-    assert_contains(
-        &stderr(&["report", &file, "--marks", "x=every:0"], 2),
-        &["`every:0`: expected a number from 1 to"],
-    );
+    let wrong = stderr(&["report", &file, "--marks", "x=every:0"], 2);
+    assert_contains(&wrong, &["`every:0`: expected a number from 1 to"]);
 }
 
 fn a_closed_pipe_is_not_a_failure() {
@@ -264,7 +253,7 @@ fn a_closed_pipe_is_not_a_failure() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{}", output.status);
 }
 
-fn settings_in_the_environment_overwrite_no_file() {
+fn settings_overwrite_no_file() {
     let folder = Folder::new("cli-settings");
     let snapshot = report(&[("parse", 1000)]);
     let file = folder.report("a.json", &snapshot);
@@ -387,10 +376,8 @@ fn a_file_that_is_not_a_report_is_reported() {
     let large = folder.file("large", "");
     File::options().write(true).open(&large).expect("there").set_len((1 << 30) + 1).expect("sparse");
     assert_contains(&stderr(&["report", &large], 2), &["larger than 1024 MiB, the limit for reports"]);
-    assert_contains(
-        &stderr(&["report", folder.0.to_str().expect("UTF-8")], 2),
-        &["is a directory; name the reports in it"],
-    );
+    let directory = stderr(&["report", folder.0.to_str().expect("UTF-8")], 2);
+    assert_contains(&directory, &["is a directory; name the reports in it"]);
     assert_contains(&stderr(&["report", "/nowhere"], 2), &["/nowhere: No such file or directory"]);
 }
 

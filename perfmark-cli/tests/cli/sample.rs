@@ -1,6 +1,7 @@
 //! Reports for the tests, and directories for them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use perfmark::{
     Bucket, Event, Format, Frame, Location, Mark, Module, Read, Report, SampledPath, SampledStack, Snapshot, Unit,
@@ -109,10 +110,18 @@ pub(super) fn path(marks: &[usize], stacks: &[(&[usize], u64)]) -> SampledPath {
 }
 
 impl Folder {
+    /// A file, and the folders around it.
     pub(super) fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         let path = self.0.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(&path, text).expect("written");
         path.to_str().expect("UTF-8").into()
+    }
+
+    pub(super) fn executable(&self, name: &str, text: &str) -> String {
+        let path = self.file(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its owner may");
+        path
     }
 
     pub(super) fn report(&self, name: &str, snapshot: &Snapshot) -> String {

@@ -63,10 +63,8 @@ fn times_are_compared_by_their_distributions() {
         ],
     );
     let finer = stderr(&["diff", "--allow-few-runs", &base, &few, "--fail-on", "time:2%"], 2);
-    assert_contains(
-        &finer,
-        &["--fail-on time:2%: a p50 of time does not show a rise by less than 3.3 %; set that limit"],
-    );
+    let why = "--fail-on time:2%: a p50 of time does not show a rise by less than 3.3 %; set that limit";
+    assert_contains(&finer, &[why]);
 }
 
 fn times_of_one_or_two_runs_are_not_judged() {
@@ -176,11 +174,7 @@ fn a_mark_that_few_runs_call_does_not_decide_a_gate() {
 
 /// A shell script that executes this program with a scenario, after `first`.
 fn script(folder: &Folder, name: &str, first: &str, scenario: &str) -> String {
-    use std::os::unix::fs::PermissionsExt as _;
-    let lines = format!("#!/bin/sh\n{first}\n{SCENARIO}='{scenario}' exec '{}'\n", this_program());
-    let path = folder.file(name, lines);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its owner may");
-    path
+    folder.executable(name, &format!("#!/bin/sh\n{first}\n{SCENARIO}='{scenario}' exec '{}'\n", this_program()))
 }
 
 fn run_alternates_two_programs() {

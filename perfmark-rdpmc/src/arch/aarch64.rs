@@ -41,6 +41,7 @@ type PairReader = unsafe extern "C" fn();
 
 macro_rules! pair_readers {
     ([$($one:literal)*] $others:tt) => { [$(pair_readers!(@row $one $others)),*] };
+    ($($all:literal)*) => { pair_readers!([$($all)*] [$($all)*]) };
     (@row $one:literal [$($other:literal)*]) => {
         [$({
             /// # Safety: only `Native::read_pair` calls it, and expects the values in x9 and x10.
@@ -57,22 +58,13 @@ macro_rules! pair_readers {
 /// free event counter with the lowest number.
 #[rustfmt::skip]
 static PAIR_READERS: [[PairReader; 9]; 9] = pair_readers!(
-    [
-        "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0" "pmevcntr4_el0"
-        "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0" "pmccntr_el0"
-    ]
-    [
-        "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0" "pmevcntr4_el0"
-        "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0" "pmccntr_el0"
-    ]
+    "pmevcntr0_el0" "pmevcntr1_el0" "pmevcntr2_el0" "pmevcntr3_el0" "pmevcntr4_el0"
+    "pmevcntr5_el0" "pmevcntr6_el0" "pmevcntr7_el0" "pmccntr_el0"
 );
 
-/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`
-/// (syscall(2)).
+/// As in syscall(2).
 ///
-/// # Safety
-///
-/// As the system call requires.
+/// # Safety: as the system call requires.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;

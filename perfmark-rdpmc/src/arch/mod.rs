@@ -33,6 +33,7 @@ mod pair;
 pub(crate) use native::fence;
 pub(crate) use processor::{Native, Processor, ReadPair, now};
 
+/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`.
 #[cfg(all(
     target_os = "linux",
     target_pointer_width = "64",

@@ -35,12 +35,9 @@ static READERS: [Reader; 32] = readers!(
     "0xC18" "0xC19" "0xC1A" "0xC1B" "0xC1C" "0xC1D" "0xC1E" "0xC1F"
 );
 
-/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`
-/// (syscall(2)).
+/// As in syscall(2).
 ///
-/// # Safety
-///
-/// As the system call requires.
+/// # Safety: as the system call requires.
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {
     let result: libc::c_long;

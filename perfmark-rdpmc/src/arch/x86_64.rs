@@ -5,12 +5,9 @@ use std::arch::asm;
 
 use super::processor::{Native, Processor};
 
-/// A system call with three arguments. It returns the result, or the negated errno, and does not set libc's `errno`
-/// (System V ABI, AMD64 supplement, A.2.1).
+/// By the System V ABI, AMD64 supplement, A.2.1.
 ///
-/// # Safety
-///
-/// As the system call requires.
+/// # Safety: as the system call requires.
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[inline]
 pub(crate) unsafe fn system_call(number: libc::c_long, one: usize, two: usize, three: usize) -> libc::c_long {

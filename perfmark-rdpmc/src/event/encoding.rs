@@ -81,8 +81,7 @@ impl Encoding {
         }
     }
 
-    pub(super) fn with_words(kind: u32, words: Words) -> Self {
-        let [config, config1, config2, config3] = words.config;
+    pub(super) fn with_words(kind: u32, [config, config1, config2, config3]: Words) -> Self {
         Self { config1, config2, config3, ..Self::new(kind, config) }
     }
 

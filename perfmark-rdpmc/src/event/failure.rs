@@ -3,13 +3,18 @@
 use crate::error::Error;
 use crate::machine::Unreadable;
 
-/// A name or value that is invalid on this machine, or files that could not be read to find out.
 #[derive(Debug)]
 pub(super) enum Failure {
+    /// A name or value that is invalid on this machine.
     Invalid(String),
     /// No event has the name. These are similar.
     Unknown(String, Vec<String>),
+    /// A valid event that this machine does not count.
+    Refused(String),
+    /// A file that could not be read to find out.
     Unreadable(Unreadable),
+    /// The same for a file of tracefs.
+    InTracefs(Unreadable),
 }
 
 impl Failure {
@@ -17,7 +22,15 @@ impl Failure {
         match self {
             Self::Invalid(why) => Error::invalid(subject, why),
             Self::Unknown(why, similar) => Error::unknown(subject, why, similar),
-            Self::Unreadable(file) => file.explain(subject),
+            Self::Refused(why) => Error::refused(subject, why),
+            Self::InTracefs(file) if file.errno == libc::EACCES => {
+                let why = format!(
+                    "{file} contains the tracepoint's number, and only root can access tracefs; run as root \
+                     (CAP_DAC_READ_SEARCH), or as root allow a group with `mount -o remount,gid=GROUP,mode=750`"
+                );
+                Error::os(file.errno, "open", subject, &why)
+            }
+            Self::Unreadable(file) | Self::InTracefs(file) => file.explain(subject),
         }
     }
 }

@@ -4,7 +4,7 @@
 macro_rules! events {
     (
         $(#[$meta:meta])* $kind:ident:
-        $($(#[$doc:meta])* $variant:ident = $id:literal, $name:literal $(| $alias:literal)*;)+
+        $($(#[$doc:meta])* $variant:ident = $id:literal, $($name:literal)|+;)+
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,18 +20,18 @@ macro_rules! events {
             /// The name that perf shows.
             #[must_use]
             pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
+                self.names()[0]
             }
 
             /// Parses the name that perf shows, or another one that it accepts.
             pub(super) fn from_name(name: &str) -> Option<Self> {
-                match name { $($name $(| $alias)* => Some(Self::$variant),)+ _ => None }
+                Self::ALL.iter().copied().find(|event| event.names().contains(&name))
             }
 
             /// All names that perf accepts, first the one that it shows.
             #[must_use]
             pub fn names(self) -> &'static [&'static str] {
-                match self { $(Self::$variant => &[$name $(, $alias)*],)+ }
+                match self { $(Self::$variant => &[$($name),+],)+ }
             }
         }
     };

@@ -86,25 +86,3 @@ impl Machine {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machines_pmus_are_listed_with_events_and_fields() {
-        let machine = Machine::fixture("alder-lake");
-        let pmus = machine.list_pmus().expect("copies of files");
-        let find = |name: &str| pmus.iter().find(|pmu| pmu.name == name).expect("listed");
-        let core = find("cpu_core");
-        assert!(core.is_core && core.cpumask.is_none() && core.kind.is_some());
-        let slots = core.events.iter().find(|event| event.name == "slots").expect("listed");
-        assert!(slots.terms.contains("event="), "{slots:?}");
-        assert!(core.fields.iter().any(|field| field.name == "event" && field.bits == "config:0-7"));
-        let power = find("power");
-        assert!(!power.is_core && power.cpumask.as_deref() == Some("0"), "{power:?}");
-        let energy = power.events.iter().find(|event| event.name == "energy-pkg").expect("listed");
-        assert_eq!(energy.unit.as_deref(), Some("Joules"));
-        assert!(power.events.iter().all(|event| !event.name.contains(".unit")));
-    }
-}

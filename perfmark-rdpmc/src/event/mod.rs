@@ -193,7 +193,8 @@ impl Event {
     /// If the machine has no such PMU, event, field or tracepoint (with suggestions), if a value does not fit its field
     /// (with the field's width), or if sysfs or tracefs cannot be read.
     pub fn resolve(&self, machine: &Machine) -> Result<Vec<Encoding>, Error> {
-        resolve::resolve(&self.kind, machine, &|| format!("event {:?}", self.to_string()))
+        resolve::resolve(&self.kind, machine)
+            .map_err(|failure| failure.explain(format!("event {:?}", self.to_string())))
     }
 
     /// Writes the event with other modifiers.

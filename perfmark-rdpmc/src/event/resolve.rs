@@ -10,39 +10,32 @@ use super::nearest::{did_you_mean, nearest};
 use super::pmu::Pmu;
 use super::term::Term;
 use super::{parse, probe, terms, tracepoint};
-use crate::error::Error;
 use crate::machine::{DEVICES, Machine, Unreadable};
 use crate::sys::{
     TYPE_BREAKPOINT, TYPE_HARDWARE, TYPE_HW_CACHE, TYPE_RAW, TYPE_SOFTWARE, TYPE_TRACEPOINT, config_on_pmu,
     pmu_of_config,
 };
 
-/// The event's encodings on `machine`. `subject` names the event in errors.
-pub(super) fn resolve(kind: &Kind, machine: &Machine, subject: &dyn Fn() -> String) -> Result<Vec<Encoding>, Error> {
-    let explain = |failure: Failure| failure.explain(subject());
-    match kind {
-        Kind::Hardware(event) => on_cores(machine, TYPE_HARDWARE, *event as u64).map_err(explain),
-        Kind::Cache(event) => on_cores(machine, TYPE_HW_CACHE, event.config()).map_err(explain),
-        Kind::Raw(config) => on_cores(machine, TYPE_RAW, *config).map_err(explain),
-        Kind::Software(event) => Ok(vec![Encoding::new(TYPE_SOFTWARE, *event as u64)]),
-        Kind::Numbered { kind, config } => {
-            numbered(machine, *kind, *config).map(|encoding| vec![encoding]).map_err(explain)
-        }
-        Kind::Breakpoint(breakpoint) => {
-            breakpoint.encode().map(|encoding| vec![encoding]).map_err(|why| Error::refused(subject(), why))
-        }
-        Kind::Tracepoint { system, name } => {
-            tracepoint::encode(machine, subject, system, name).map(|encoding| vec![encoding])
-        }
-        Kind::Pmu { pmu, terms } => on_pmus(machine, pmu, terms).map_err(explain),
-        Kind::Named(name) => named(machine, name).map_err(explain),
-    }
+/// The event's encodings on `machine`.
+pub(super) fn resolve(kind: &Kind, machine: &Machine) -> Result<Vec<Encoding>, Failure> {
+    let encoding = match kind {
+        Kind::Hardware(event) => return on_cores(machine, TYPE_HARDWARE, *event as u64),
+        Kind::Cache(event) => return on_cores(machine, TYPE_HW_CACHE, event.config()),
+        Kind::Raw(config) => return on_cores(machine, TYPE_RAW, *config),
+        Kind::Pmu { pmu, terms } => return on_pmus(machine, pmu, terms),
+        Kind::Named(name) => return named(machine, name),
+        Kind::Software(event) => Encoding::new(TYPE_SOFTWARE, *event as u64),
+        Kind::Numbered { kind, config } => numbered(machine, *kind, *config)?,
+        Kind::Breakpoint(breakpoint) => breakpoint.encode()?,
+        Kind::Tracepoint { system, name } => tracepoint::encode(machine, system, name)?,
+    };
+    Ok(vec![encoding])
 }
 
 impl Breakpoint {
-    fn encode(self) -> Result<Encoding, String> {
+    fn encode(self) -> Result<Encoding, Failure> {
         if let Some(why) = self.refusal() {
-            return Err(why);
+            return Err(Failure::Refused(why));
         }
         let mut encoding = Encoding::new(TYPE_BREAKPOINT, 0);
         (encoding.config1, encoding.config2) = (self.address, u64::from(self.length()));
@@ -66,8 +59,8 @@ fn valid_pmus(machine: &Machine) -> Result<Vec<Pmu<'_>>, Failure> {
     for name in machine.pmus()? {
         match Pmu::find(machine, &name) {
             Ok(pmu) => pmus.extend(pmu),
-            Err(Failure::Invalid(_) | Failure::Unknown(..)) => {}
-            Err(unreadable) => return Err(unreadable),
+            Err(unreadable @ Failure::Unreadable(_)) => return Err(unreadable),
+            Err(_) => {}
         }
     }
     Ok(pmus)

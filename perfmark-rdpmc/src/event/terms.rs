@@ -35,19 +35,12 @@ const NOT_FOR_COUNTING: &[&str] = &[
     "ratio-to-prev",
 ];
 
-/// The source of a name's encoding.
-enum Base {
-    /// Fields of the PMU's own format.
-    Fields,
-    /// One of the kernel's generic events, on this PMU.
-    Generic { kind: u32, id: u64 },
-}
-
 /// Encodes `terms` on `pmu`. `several` says that the machine has several core PMUs, so that a generic event must name
 /// its own.
 pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Encoding, Failure> {
     let mut words = Words::default();
-    let mut base = Base::Fields;
+    // One of the kernel's generic events on this PMU, if it is not encoded by the PMU's own fields.
+    let mut generic_event = None;
     let (mut scale, mut unit) = (None, None);
     let mut fields: Vec<&Term> = Vec::new();
     // The listed event comes first, so that given fields replace its values. As in perf, a name that is both an event
@@ -60,32 +53,32 @@ pub(super) fn encode(pmu: &Pmu<'_>, terms: &[Term], several: bool) -> Result<Enc
             (scale, unit) = (scale.or(pmu.scale(&listed.name)?), unit.or(pmu.unit(&listed.name)?));
         } else if pmu.format(&term.name)?.is_some() {
             fields.push(term);
-        } else if let Some((kind, id)) = generic(pmu, &term.name)? {
-            base = Base::Generic { kind, id };
+        } else if let Some(event) = generic(pmu, &term.name)? {
+            generic_event = Some(event);
         } else {
             return Err(unknown(pmu, &term.name)?);
         }
     }
     for term in terms {
         if let Some(word) = word(&term.name) {
-            words.config[word] = value(term, 64)?;
+            words[word] = value(term, 64)?;
         }
     }
     for term in fields {
         let Some(field) = pmu.format(&term.name)? else { return Err(unknown(pmu, &term.name)?) };
         set(&mut words, term, field, false)?;
     }
-    let mut encoding = match base {
-        Base::Fields => Encoding::with_words(pmu.kind, words),
-        Base::Generic { .. } if words.config[0] != 0 => {
+    let mut encoding = match generic_event {
+        None => Encoding::with_words(pmu.kind, words),
+        Some(_) if words[0] != 0 => {
             return Err(format!(
                 "{} does not list this generic event, so no field of config can be combined with it",
                 pmu.name()
             )
             .into());
         }
-        Base::Generic { kind, id } => {
-            words.config[0] = if several { config_on_pmu(pmu.kind, id) } else { id };
+        Some((kind, id)) => {
+            words[0] = if several { config_on_pmu(pmu.kind, id) } else { id };
             Encoding::with_words(kind, words)
         }
     };
@@ -144,7 +137,7 @@ fn set_fields(pmu: &Pmu<'_>, words: &mut Words, listed: &[Term], given: &[Term])
                 return Err(format!("the event also requires {}", missing.join(" and ")).into());
             }
         } else if let Some(word) = word(&term.name) {
-            words.config[word] = value(term, 64)?;
+            words[word] = value(term, 64)?;
         } else if let Some(field) = pmu.format(&term.name)? {
             set(words, term, field, true)?;
         } else if term.name != "name" {

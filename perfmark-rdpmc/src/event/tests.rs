@@ -139,6 +139,7 @@ fn an_invalid_text_is_refused_with_the_reason() {
         ("cpu/name='a/", "a ' is not closed"),
         ("cpu/é=1/", "'é' cannot be part of a term's name"),
         ("dummy", "it counts nothing"),
+        ("bpf-output", "it counts nothing"),
         ("../x/event=1/", "the name of a PMU must begin with a letter"),
     ] {
         let error = message(text);

@@ -3,7 +3,6 @@
 use super::encoding::Encoding;
 use super::failure::Failure;
 use super::nearest::{did_you_mean, nearest};
-use crate::error::Error;
 use crate::machine::{Machine, Unreadable};
 use crate::sys::TYPE_TRACEPOINT;
 
@@ -15,22 +14,7 @@ pub(crate) fn are_readable(machine: &Machine) -> bool {
     MOUNTS.iter().any(|mount| machine.text(format!("{mount}/events/sched/sched_switch/id")).is_some())
 }
 
-pub(super) fn encode(
-    machine: &Machine,
-    subject: &dyn Fn() -> String,
-    system: &str,
-    name: &str,
-) -> Result<Encoding, Error> {
-    let explain = |file: Unreadable| match file.errno {
-        libc::EACCES => {
-            let why = format!(
-                "{file} contains the tracepoint's number, and only root can access tracefs; run as root \
-                 (CAP_DAC_READ_SEARCH), or as root allow a group with `mount -o remount,gid=GROUP,mode=750`"
-            );
-            Error::os(file.errno, "open", subject(), &why)
-        }
-        _ => file.explain(subject()),
-    };
+pub(super) fn encode(machine: &Machine, system: &str, name: &str) -> Result<Encoding, Failure> {
     let mut mounted = None;
     for mount in MOUNTS {
         let path = format!("{mount}/events/{system}/{name}/id");
@@ -38,25 +22,24 @@ pub(super) fn encode(
         let text = match machine.read(&path) {
             // Only root can access debugfs, whether or not tracefs is mounted in it.
             Err(file) if file.errno == libc::EACCES && mount != MOUNTS[0] && !is_mounted => None,
-            text => text.map_err(explain)?,
+            text => text.map_err(Failure::InTracefs)?,
         };
         let Some(text) = text else {
             mounted = mounted.or(is_mounted.then_some(mount));
             continue;
         };
-        let id = text
-            .parse()
-            .map_err(|_| Error::refused(subject(), format!("/{path} does not contain a number: {text:?}")))?;
+        let id = text.parse();
+        let id = id.map_err(|_| Failure::Refused(format!("/{path} does not contain a number: {text:?}")))?;
         let mut encoding = Encoding::new(TYPE_TRACEPOINT, id);
-        encoding.kernel_only = !counts_in_user_mode(machine, mount, system, name).map_err(explain)?;
+        encoding.kernel_only = !counts_in_user_mode(machine, mount, system, name).map_err(Failure::InTracefs)?;
         return Ok(encoding);
     }
     let Some(mount) = mounted else {
         let why = "tracefs, which contains the tracepoint's number, is not mounted; as root: mount -t tracefs none \
                    /sys/kernel/tracing";
-        return Err(Error::refused(subject(), why));
+        return Err(Failure::Refused(why.into()));
     };
-    Err(unknown(machine, &format!("{mount}/events"), system, name).map_err(explain)?.explain(subject()))
+    Err(unknown(machine, &format!("{mount}/events"), system, name).map_err(Failure::InTracefs)?)
 }
 
 /// Whether the tracepoint with that number never counts if only user mode is counted. False if tracefs does not tell.

@@ -26,6 +26,11 @@ fn attr(text: &str) -> Attr {
     Attr::new(text.parse::<Event>().unwrap_or_else(|error| panic!("{error}")))
 }
 
+/// A substitute for an event's descriptor.
+fn opened() -> Descriptor {
+    fs::File::open("/dev/null").expect("there").into()
+}
+
 /// The error if the kernel answers `errno`. `dummy` is its answer for an event that counts nothing.
 fn message(attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> String {
     message_on(&Target::this_thread(), attr, machine, errno, dummy)
@@ -35,9 +40,7 @@ fn message(attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -
 fn message_on(target: &Target, attr: &Attr, machine: &Machine, errno: i32, dummy: Result<(), i32>) -> String {
     let answer = |raw: &PerfEventAttr, on: &Target| match dummy {
         _ if !on.is_caller() => Err(errno),
-        Ok(()) if raw.config == sys::COUNT_SW_DUMMY && raw.kind == sys::TYPE_SOFTWARE => {
-            Ok(fs::File::open("/dev/null").expect("there").into())
-        }
+        Ok(()) if raw.config == sys::COUNT_SW_DUMMY && raw.kind == sys::TYPE_SOFTWARE => Ok(opened()),
         _ => Err(errno),
     };
     let error = open_each(attr, target, machine, &mut { answer }).expect_err("refused");
@@ -113,7 +116,7 @@ fn a_pmu_that_counts_whole_cpus_is_named_with_its_cpus() {
 #[test]
 fn a_pmu_that_samples_at_no_frequency_says_so() {
     let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & sys::FLAG_FREQ {
-        0 => Ok(fs::File::open("/dev/null").expect("there").into()),
+        0 => Ok(opened()),
         _ => Err(libc::EINVAL),
     };
     let machine = Machine::fixture("armv8.8-threshold");
@@ -134,9 +137,7 @@ fn a_target_that_is_refused_is_named_with_what_it_requires() {
         ("proc/12/status", "Name:\tother\nUid:\t1000\t1000\t1000\t1000\n"),
         ("proc/13/status", "Name:\tsame\nUid:\t65534\t65534\t65534\t65534\n"),
     ] {
-        let file = machine.path(path);
-        fs::create_dir_all(file.parent().expect("below the root")).expect("writable");
-        fs::write(file, text).expect("writable");
+        files.write(path, text);
     }
     let of = |target: &Target, errno| message_on(target, &attr("page-faults"), &machine, errno, Ok(()));
     let other = of(&Target::thread(12), libc::EACCES);
@@ -167,9 +168,7 @@ fn a_pmu_that_cannot_exclude_a_mode_says_so() {
     let machine = Machine::fixture("skylake-server");
     let message = |text, rights: Result<(), i32>| {
         let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & EXCLUDE_MODES {
-            excluded if excluded == 0 || raw.kind == sys::TYPE_SOFTWARE => {
-                rights.map(|()| fs::File::open("/dev/null").expect("there").into())
-            }
+            excluded if excluded == 0 || raw.kind == sys::TYPE_SOFTWARE => rights.map(|()| opened()),
             _ => Err(libc::EINVAL),
         };
         let opened = open_each(&attr(text), &Target::cpu(0), &machine, &mut answer);
@@ -191,18 +190,18 @@ fn a_pmu_that_cannot_exclude_a_mode_says_so() {
 #[test]
 fn a_cpu_of_one_kind_of_core_needs_only_that_kinds_pmu() {
     let machine = Machine::fixture("alder-lake");
-    let mut opened = Vec::new();
+    let mut requested = Vec::new();
     for cpu in [0, 16, 99] {
         let mut open = |raw: &PerfEventAttr, _: &Target| {
-            opened.push((cpu, raw.config >> 32));
-            Ok(fs::File::open("/dev/null").expect("there").into())
+            requested.push((cpu, raw.config >> 32));
+            Ok(opened())
         };
         match open_each(&attr("cycles"), &Target::cpu(cpu), &machine, &mut open) {
             Ok(events) => assert_eq!(events.len(), 1),
             Err(error) => assert!(error.to_string().contains("counts it on CPU 99"), "{error}"),
         }
     }
-    assert_eq!(opened, [(0, 4), (16, 8)], "cpu_core is 4, cpu_atom is 8");
+    assert_eq!(requested, [(0, 4), (16, 8)], "cpu_core is 4, cpu_atom is 8");
 }
 
 /// As `perf_init_event` in `kernel/events/core.c` and `armpmu_map_event` in `drivers/perf/arm_pmu.c`, linux 4.14, 5.15
@@ -215,7 +214,7 @@ fn generic_events_are_counted_on_several_arm_pmus_by_old_kernels_too() {
     const NEW: [Option<i32>; 2] = [None; 2];
     let machine = Machine::fixture("big-little");
     let open = |text: &str, [refusal_of_hardware, refusal_of_caches]: [Option<i32>; 2]| {
-        let mut opened = Vec::new();
+        let mut requested = Vec::new();
         let mut answer = |raw: &PerfEventAttr, _: &Target| {
             let refusal = match (raw.kind, raw.config >> 32, raw.config & 0xffff_ffff) {
                 (sys::TYPE_HARDWARE, 6.., 9) => Some(libc::ENOENT),
@@ -224,11 +223,11 @@ fn generic_events_are_counted_on_several_arm_pmus_by_old_kernels_too() {
                 _ => None,
             };
             refusal.map_or(Ok(()), Err)?;
-            opened.push((raw.kind, raw.config));
-            Ok(fs::File::open("/dev/null").expect("there").into())
+            requested.push((raw.kind, raw.config));
+            Ok(opened())
         };
         let result = open_each(&attr(text), &Target::this_thread(), &machine, &mut answer);
-        result.map(|_| opened).map_err(|error| error.to_string())
+        result.map(|_| requested).map_err(|error| error.to_string())
     };
     for kernel in [OLD, LATER] {
         assert_eq!(open("cycles", kernel), Ok(vec![(6, 0x11), (7, 0x11)]));
@@ -250,7 +249,7 @@ fn generic_events_are_counted_on_several_arm_pmus_by_old_kernels_too() {
 fn a_pmu_that_cannot_count_virtual_machines_counts_the_host() {
     let mut answer = |raw: &PerfEventAttr, _: &Target| match raw.flags & FLAG_EXCLUDE_GUEST {
         0 => Err(libc::EOPNOTSUPP),
-        _ => Ok(fs::File::open("/dev/null").expect("there").into()),
+        _ => Ok(opened()),
     };
     let machine = Machine::fixture("armv8.8-threshold");
     let mut open = |text| open_each(&attr(text), &Target::this_thread(), &machine, &mut answer);
@@ -304,18 +303,16 @@ fn tracepoints_without_permission_name_the_level() {
 #[test]
 fn e2big_names_the_field_that_is_set() {
     let of = |attr: Attr| message(&attr, &Machine::fixture("alder-lake"), libc::E2BIG, Ok(()));
-    assert!(
-        of(attr("page-faults").field(Field::Config3, 1))
-            .contains("config3 is set, and this kernel is too old for it (it requires linux 6.3")
-    );
-    assert!(
-        of(attr("page-faults").field(Field::SigData, 1))
-            .contains("sig_data is set, and this kernel is too old for it (it requires linux 5.13")
-    );
+    for (field, expected) in [
+        (Field::Config3, "config3 is set, and this kernel is too old for it (it requires linux 6.3"),
+        (Field::SigData, "sig_data is set, and this kernel is too old for it (it requires linux 5.13"),
+    ] {
+        assert!(of(attr("page-faults").field(field, 1)).contains(expected));
+    }
     let long = of(attr("uprobe/path=/bin/true,offset=1/"));
     assert!(long.contains("path") && long.contains("longer than") && !long.contains("config3"), "{long}");
     assert!(!of(attr("page-faults")).contains("config3"));
-    if sys::open(&PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV), &Target::this_thread(), None).is_ok() {
+    if sys::open(&user_mode_dummy(), &Target::this_thread(), None).is_ok() {
         let size = sys::attr_size().expect("the kernel returns it");
         assert!(size >= 64, "PERF_ATTR_SIZE_VER0: {size}");
         assert!(of(attr("page-faults")).contains(&format!("struct perf_event_attr has {size} bytes")));
@@ -325,35 +322,27 @@ fn e2big_names_the_field_that_is_set() {
 #[test]
 fn a_group_on_two_kinds_of_core_is_refused_without_asking_the_kernel() {
     let mut requests = 0;
-    let mut open_event = |_: &PerfEventAttr, _: &Target| {
-        requests += 1;
-        Err(libc::EINVAL)
+    let mut refused = |event: &str, machine: &str, pmu: Option<&str>| {
+        let mut answer = |_: &PerfEventAttr, _: &Target| {
+            requests += 1;
+            Err(libc::EINVAL)
+        };
+        open_member(&attr(event), &Target::this_thread(), &Machine::fixture(machine), pmu, &mut answer)
+            .expect_err("not in this group")
     };
-    let machine = Machine::fixture("alder-lake");
     for event in ["cpu_atom/instructions/", "cpu_atom/event=0xc0/", "8:0xc0", "0:0x800000001"] {
-        let error = open_member(&attr(event), &Target::this_thread(), &machine, Some("cpu_core"), &mut open_event)
-            .expect_err("mixed")
-            .to_string();
+        let error = refused(event, "alder-lake", Some("cpu_core")).to_string();
         assert!(error.contains("on the PMU cpu_atom") && error.contains("are on cpu_core"), "{error}");
     }
-    let error = open_member(&attr("cycles"), &Target::this_thread(), &machine, None, &mut open_event)
-        .expect_err("on both")
-        .to_string();
+    let error = refused("cycles", "alder-lake", None).to_string();
     assert!(error.contains("several kinds of core"), "{error}");
-    for (event, pmu) in
-        [("cpu_core/event=0xc0/", "cpu_core"), ("page-faults", "cpu_core"), ("cpu_core/slots/", "cpu_core")]
-    {
-        let error = open_member(&attr(event), &Target::this_thread(), &machine, Some(pmu), &mut open_event)
-            .expect_err("as answered");
-        assert_eq!(error.errno(), Some(libc::EINVAL), "the kernel is asked for {event}");
+    for (event, machine, pmu) in [
+        ("cpu_core/event=0xc0/", "alder-lake", "cpu_core"),
+        ("page-faults", "alder-lake", "cpu_core"),
+        ("cpu_core/slots/", "alder-lake", "cpu_core"),
+        ("cpu/event=0xc0/", "skylake-server", "cpu"),
+    ] {
+        assert_eq!(refused(event, machine, Some(pmu)).errno(), Some(libc::EINVAL), "the kernel is asked for {event}");
     }
-    let single = open_member(
-        &attr("cpu/event=0xc0/"),
-        &Target::this_thread(),
-        &Machine::fixture("skylake-server"),
-        Some("cpu"),
-        &mut open_event,
-    );
-    assert_eq!(single.expect_err("as answered").errno(), Some(libc::EINVAL));
     assert!(requests >= 4);
 }

@@ -2,11 +2,10 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use super::ring::Ring;
+use super::ring::{Ring, RingEvent};
 use super::sampler::Sampler;
 use crate::control;
 use crate::error::Error;
-use crate::source::Source;
 use crate::sys::{IOC_DISABLE, IOC_ENABLE, IOC_PERIOD, IOC_RESET};
 
 impl Ring {
@@ -18,7 +17,7 @@ impl Ring {
     /// If the kernel refuses, or in a forked child, as the ring belongs to the parent. This holds for every request
     /// here.
     pub fn enable(&self) -> Result<(), Error> {
-        control::request(&mut self.sources.iter(), &self.attr, "ioctl(ENABLE)", IOC_ENABLE)
+        control::request(&mut self.sources(), self.attr(), "ioctl(ENABLE)", IOC_ENABLE)
     }
 
     /// Stops all events of the ring.
@@ -27,7 +26,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable).
     pub fn disable(&self) -> Result<(), Error> {
-        control::request(&mut self.sources.iter(), &self.attr, "ioctl(DISABLE)", IOC_DISABLE)
+        control::request(&mut self.sources(), self.attr(), "ioctl(DISABLE)", IOC_DISABLE)
     }
 
     /// Sets the [counts](Self::counts) of all events of the ring to 0. Their times and lost records continue. If an
@@ -37,7 +36,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable).
     pub fn reset(&self) -> Result<(), Error> {
-        control::request(&mut self.sources.iter(), &self.attr, "ioctl(RESET)", IOC_RESET)
+        control::request(&mut self.sources(), self.attr(), "ioctl(RESET)", IOC_RESET)
     }
 
     /// Changes a sampled breakpoint to another address, length or access: to the breakpoint of `sampler`, whose event
@@ -49,8 +48,8 @@ impl Ring {
     /// As [`enable`](Self::enable). Only breakpoints can be changed, and only to other breakpoints.
     pub fn modify_attributes(&mut self, sampler: &Sampler) -> Result<(), Error> {
         let requested = sampler.attr.clone().with_ring(self.layout.read_format);
-        control::modify(&mut self.sampled(), &self.attr, &sampler.attr, &requested)?;
-        self.attr = sampler.attr.clone();
+        control::modify(&mut self.events[0].sources.iter(), self.attr(), &sampler.attr, &requested)?;
+        self.events[0].attr = sampler.attr.clone();
         Ok(())
     }
 
@@ -61,7 +60,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). [`Sampler::dummy`](super::Sampler::dummy) has no period.
     pub fn set_period(&self, period: u64) -> Result<(), Error> {
-        control::change_period(&mut self.sampled(), &self.attr, period)
+        control::change_period(&mut self.events[0].sources.iter(), self.attr(), period)
     }
 
     /// Changes the period of one of the ring's events: 0 is the sampled event, and others are in the order in which
@@ -73,9 +72,8 @@ impl Ring {
     /// As [`set_period`](Self::set_period), after which the event goes on with its old period; and if there is no such
     /// event.
     pub fn restart_with_period(&self, event: usize, period: u64) -> Result<(), Error> {
-        let Some((attr, sources)) = self.events().nth(event) else {
-            let why =
-                format!("the ring has no event {event}; it has {}, which are numbered from 0", self.events().count());
+        let Some(RingEvent { attr, sources }) = self.events.get(event) else {
+            let why = format!("the ring has no event {event}; it has {}, which are numbered from 0", self.events.len());
             return Err(Error::refused(self.name(), why));
         };
         let restarted = sources.iter().try_for_each(|source| {
@@ -93,7 +91,7 @@ impl Ring {
     ///
     /// As [`set_period`](Self::set_period). 0 is refused, and so is an event that inherits.
     pub fn refresh(&self, samples: u32) -> Result<(), Error> {
-        control::refresh(&mut self.sampled(), &self.attr, samples)
+        control::refresh(&mut self.events[0].sources.iter(), self.attr(), samples)
     }
 
     /// Pauses what is written to the ring, or resumes it. Records of the time in between are lost, and counted as such.
@@ -114,7 +112,7 @@ impl Ring {
     ///
     /// As [`enable`](Self::enable). Other events have no filters.
     pub fn set_filter(&self, filter: &str) -> Result<(), Error> {
-        control::set_filter(&mut self.sampled(), &self.attr, filter)
+        control::set_filter(&mut self.events[0].sources.iter(), self.attr(), filter)
     }
 
     /// The kernel's id of the sampled event, which records contain if requested; on a processor with several kinds of
@@ -125,10 +123,5 @@ impl Ring {
     /// As [`enable`](Self::enable).
     pub fn id(&self) -> Result<u64, Error> {
         self.id_of(0)
-    }
-
-    /// The sampled event on each kind of core.
-    fn sampled(&self) -> impl Iterator<Item = &Source> {
-        self.sources[..self.own].iter()
     }
 }

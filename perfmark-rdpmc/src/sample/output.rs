@@ -56,7 +56,7 @@ pub(crate) fn set_output(
     if let Some(ring) = to {
         ring.check(attr)?;
     }
-    let ring = to.map(|ring| ring.sources[0].fd()).transpose();
+    let ring = to.map(|ring| ring.source().fd()).transpose();
     let sent = ring.and_then(|ring| Source::each(sources, |source| source.set_output(ring)));
     sent.map_err(|refusal| refusal::output(refusal, attr, to.is_some()))
 }

@@ -215,7 +215,7 @@ pub fn wait_or_wake(rings: &[&Ring], wake: &PipeReader, timeout: Option<Duration
 fn poll(rings: &[&Ring], wake: Option<&PipeReader>, timeout: Option<Duration>) -> Result<Vec<Ready>, Error> {
     let mut fds = Vec::with_capacity(rings.len());
     for ring in rings {
-        fds.push(ring.sources[0].fd().map_err(|refusal| refusal.explain("poll", ring.name()))?);
+        fds.push(ring.source().fd().map_err(|refusal| refusal.explain("poll", ring.name()))?);
     }
     // Rounded up, so that a wait for less than a millisecond is one.
     let milliseconds = timeout.map_or(-1, |time| i32::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX));

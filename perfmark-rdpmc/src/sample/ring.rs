@@ -36,24 +36,27 @@ pub struct Ring {
     /// Keeps the group's other events open. Closing a leader first would turn each of them into a group of its own on
     /// the PMU.
     members: Vec<Source>,
-    /// The sampled event on each kind of core, and then the events that were added.
-    pub(super) sources: Vec<Source>,
-    /// How many of them are the sampled event.
-    pub(super) own: usize,
-    /// Each event that was added, and the index of its first source.
-    added: Vec<(Attr, usize)>,
+    /// The sampled event, and then the events that were added.
+    pub(super) events: Vec<RingEvent>,
     target: Target,
     pub(super) layout: Layout,
     pub(super) is_overwritten: bool,
     pub(super) is_aux_overwritten: bool,
-    /// The sampled event, without what [`Attr::with_ring`] adds.
-    pub(super) attr: Attr,
     /// Held while the ring is read: the last record that was read.
     pub(super) record: Mutex<Vec<u8>>,
     /// Whether the program has paused the output.
     pub(super) is_paused: AtomicBool,
     /// Whether the output is paused because an overwritten ring is being read.
     pub(super) is_read: AtomicBool,
+}
+
+/// An event whose records are in a ring.
+#[derive(Debug)]
+pub(super) struct RingEvent {
+    /// Without what [`Attr::with_ring`] adds.
+    pub(super) attr: Attr,
+    /// The event on each kind of core, at least one.
+    pub(super) sources: Vec<Source>,
 }
 
 /// Bytes of most records. Room for larger ones is allocated when the first one is read.
@@ -74,8 +77,7 @@ impl Sampler {
         self.open_with(if self.pages > 1 { "use fewer pages" } else { "open fewer rings" })
     }
 
-    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring. For perfmark's
-    /// recorder; not covered by this crate's stability promise.
+    /// As [`open`](Self::open). `need_less` is the remedy if there is no memory left for the ring.
     ///
     /// # Errors
     ///
@@ -90,20 +92,17 @@ impl Sampler {
         let mut ring = Ring {
             aux: self.map_aux(fd, &mapping)?,
             mapping,
-            own: events.sources.len(),
-            added: Vec::new(),
-            sources: events.sources,
+            events: vec![RingEvent { attr: self.attr.clone(), sources: events.sources }],
             members: events.members,
             target: self.target.clone(),
             layout: events.layout,
             is_overwritten: self.is_overwritten(),
             is_aux_overwritten: self.is_aux_overwritten,
-            attr: self.attr.clone(),
             record: Mutex::new(Vec::with_capacity(RECORD)),
             is_paused: AtomicBool::new(false),
             is_read: AtomicBool::new(false),
         };
-        ring.start(0, self)?;
+        ring.start(self)?;
         Ok(ring)
     }
 
@@ -172,10 +171,11 @@ fn open_sampled(sampler: &Sampler, machine: &Machine) -> Result<(Vec<Opened>, La
 }
 
 impl Ring {
-    /// Sends the records of the events from `first` on, and of their groups' members that sample, to the ring, and
-    /// starts them.
-    fn start(&mut self, first: usize, sampler: &Sampler) -> Result<(), Error> {
-        for source in &self.sources[first.max(1)..] {
+    /// Sends the records of the last event, and of its group's members that sample, to the ring, and starts it.
+    fn start(&mut self, sampler: &Sampler) -> Result<(), Error> {
+        let last = self.events.len() - 1;
+        // The first source of all has the ring.
+        for source in self.events[last].sources.iter().skip(usize::from(last == 0)) {
             self.receive(source, &sampler.attr)?;
         }
         let of_group = &self.members[self.members.len() - sampler.members.len()..];
@@ -183,7 +183,7 @@ impl Ring {
             self.check(attr)?;
             self.receive(source, attr)?;
         }
-        for source in &mut self.sources[first..] {
+        for source in &mut self.events[last].sources {
             if let Some(signal) = sampler.signal {
                 let sent = source.send_signal(signal, sampler.target.tid());
                 sent.map_err(|refusal| refusal.explain("fcntl(F_SETSIG)", sampler.name()))?;
@@ -213,7 +213,7 @@ impl Ring {
         let why = if layout != self.layout {
             "its records have another layout than the ring's, so they could not be read; request the same content for \
              all events of a ring"
-        } else if clock(attr) != clock(&self.attr) {
+        } else if clock(attr) != clock(self.attr()) {
             "its times are of another clock than the ring's; request the same clock for all events of a ring"
         } else if attr.has(FLAG_WRITE_BACKWARD) != self.is_overwritten {
             "only one of it and the ring is overwritten; request the same for all events of a ring"
@@ -225,7 +225,7 @@ impl Ring {
 
     /// Sends the records of an event to the ring.
     fn receive(&self, source: &Source, attr: &Attr) -> Result<(), Error> {
-        let sent = self.sources[0].fd().and_then(|ring| source.set_output(Some(ring)));
+        let sent = self.source().fd().and_then(|ring| source.set_output(Some(ring)));
         sent.map_err(|refusal| refusal::output(refusal, attr, true))
     }
 
@@ -247,22 +247,31 @@ impl Ring {
         let sampler = Sampler { target: self.target.clone(), ..sampler.clone() };
         let events = Events::open(&sampler)?;
         self.check_settings(&sampler.attr, events.layout)?;
-        let (first, members) = (self.sources.len(), self.members.len());
-        self.sources.extend(events.sources);
+        let members = self.members.len();
+        self.events.push(RingEvent { attr: sampler.attr.clone(), sources: events.sources });
         self.members.extend(events.members);
-        let started = self.start(first, &sampler).and_then(|()| self.id_of(first));
-        if started.is_ok() {
-            self.added.push((sampler.attr, first));
-        } else {
+        let added = self.events.len() - 1;
+        let started = self.start(&sampler).and_then(|()| self.id_of(added));
+        if started.is_err() {
             self.members.truncate(members);
-            self.sources.truncate(first);
+            self.events.truncate(added);
         }
         started
     }
 
-    /// The sampled event's name in errors.
+    /// The sampled event.
+    pub(super) fn attr(&self) -> &Attr {
+        &self.events[0].attr
+    }
+
+    /// Its descriptor, which has the ring: on several kinds of core, that of the first one.
+    pub(crate) fn source(&self) -> &Source {
+        &self.events[0].sources[0]
+    }
+
+    /// Its name in errors.
     pub(super) fn name(&self) -> String {
-        self.attr.name()
+        self.attr().name()
     }
 
     /// Pauses the output or resumes it, after `is_paused` or `is_read` has changed.
@@ -270,7 +279,7 @@ impl Ring {
         let is_paused = || self.is_paused.load(SeqCst) || self.is_read.load(SeqCst);
         loop {
             let pause = is_paused();
-            self.sources[0].ioctl(IOC_PAUSE_OUTPUT, pause.into())?;
+            self.source().ioctl(IOC_PAUSE_OUTPUT, pause.into())?;
             // Another thread may have changed one of them since, and made its request before this one.
             if is_paused() == pause {
                 return Ok(());
@@ -279,8 +288,8 @@ impl Ring {
     }
 
     /// The kernel's id of one of the ring's events.
-    pub(super) fn id_of(&self, source: usize) -> Result<u64, Error> {
-        self.sources[source].id().map_err(|refusal| refusal.explain("ioctl(ID)", self.name()))
+    pub(super) fn id_of(&self, event: usize) -> Result<u64, Error> {
+        self.events[event].sources[0].id().map_err(|refusal| refusal.explain("ioctl(ID)", self.name()))
     }
 
     /// How far the kernel has written: the position after the newest record. It only grows, except in a ring that is
@@ -310,8 +319,7 @@ impl Ring {
     }
 
     /// The word that [`head`](Self::head) loads, which must not be used in a child made by `fork` or `clone(2)`. `None`
-    /// in such a child. For perfmark's recorder, whose memory a fork wipes; not covered by this crate's stability
-    /// promise.
+    /// in such a child.
     #[doc(hidden)]
     #[must_use]
     pub fn data_head(&self) -> Option<&AtomicU64> {
@@ -325,18 +333,13 @@ impl Ring {
     pub fn has_ended(&self) -> bool {
         let polled =
             |fd: &Descriptor| sys::poll(&[fd], None, 0).is_ok_and(|ready| ready.iter().any(|one| one.has_ended));
-        self.sources[0].fd().is_ok_and(polled)
-    }
-
-    #[cfg(all(unix, not(perfmark_scripted)))]
-    pub(crate) fn source(&self) -> &Source {
-        &self.sources[0]
+        self.source().fd().is_ok_and(polled)
     }
 
     /// The number of file descriptors: one for each event, on each kind of core.
     #[must_use]
     pub fn descriptors(&self) -> usize {
-        self.sources.len() + self.members.len()
+        self.sources().count() + self.members.len()
     }
 
     /// Bytes of records that the ring has room for.
@@ -358,7 +361,7 @@ impl Ring {
     ///
     /// If the kernel refuses, if a pinned event does not fit the PMU, or in a forked child.
     pub fn count(&self) -> Result<Count, Error> {
-        self.count_of(&self.sources[..self.own])
+        self.count_of(&self.events[0].sources)
     }
 
     /// The same for the sampled event and then for each event that was [added](Self::add), in their order.
@@ -367,7 +370,7 @@ impl Ring {
     ///
     /// As [`count`](Self::count).
     pub fn counts(&self) -> Result<Vec<Count>, Error> {
-        self.events().map(|(_, sources)| self.count_of(sources)).collect()
+        self.events.iter().map(|event| self.count_of(&event.sources)).collect()
     }
 
     /// The kernel's ids of the sampled event and then of each event that was [added](Self::add), in their order: one
@@ -377,17 +380,14 @@ impl Ring {
     ///
     /// As [`id`](Self::id).
     pub fn ids(&self) -> Result<Vec<Vec<u64>>, Error> {
-        let ids = |sources: &[Source]| sources.iter().map(Source::id).collect::<Result<_, _>>();
-        let all = self.events().map(|(_, sources)| ids(sources)).collect::<Result<_, _>>();
+        let ids = |event: &RingEvent| event.sources.iter().map(Source::id).collect::<Result<_, _>>();
+        let all = self.events.iter().map(ids).collect::<Result<_, _>>();
         all.map_err(|refusal: Refusal| refusal.explain("ioctl(ID)", self.name()))
     }
 
-    /// The sampled event and its sources, and then those of each event that was added.
-    pub(super) fn events(&self) -> impl Iterator<Item = (&Attr, &[Source])> {
-        let added = self.added.iter().map(|(attr, start)| (attr, *start));
-        let ends = added.clone().map(|(_, start)| start).chain([self.sources.len()]);
-        let events = [(&self.attr, 0)].into_iter().chain(added);
-        events.zip(ends).map(|((attr, start), end)| (attr, &self.sources[start..end]))
+    /// All events on each kind of core.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.events.iter().flat_map(|event| &event.sources)
     }
 
     fn count_of(&self, sources: &[Source]) -> Result<Count, Error> {

@@ -243,9 +243,8 @@ impl Support {
         }
     }
 
-    fn probes(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        findings.push(if self.rights.uprobes() {
+    fn probes(&self) -> [Finding; 2] {
+        let probes = if self.rights.uprobes() {
             good("probes", "kprobes and uprobes can be counted (CAP_SYS_ADMIN)")
         } else if self.rights.kprobes() {
             let text = "kprobes can be counted (CAP_PERFMON), uprobes only on linux 5.8 and later without the fix of \
@@ -257,14 +256,14 @@ impl Support {
                 "kprobes and uprobes require CAP_SYS_ADMIN (kprobes only CAP_PERFMON since linux 5.8)",
                 self.grant("CAP_SYS_ADMIN"),
             )
-        });
-        findings.push(if self.tracepoints {
+        };
+        let tracepoints = if self.tracepoints {
             good("tracepoints", "their numbers can be read")
         } else {
             let remedy = "as root: mount -t tracefs tracefs /sys/kernel/tracing, and run as root";
             minor("tracepoints", "their numbers cannot be read in /sys/kernel/tracing/events", remedy)
-        });
-        findings
+        };
+        [probes, tracepoints]
     }
 
     fn core_pmu_findings(&self) -> Vec<Finding> {
@@ -297,15 +296,10 @@ impl Support {
                 Err(why) => format!("its counters are unknown: {why}"),
             };
             let thresholds = pmu.threshold_max.map(|max| format!("; thresholds up to {max}")).unwrap_or_default();
-            note("PMU", format!("{}{cpus}: {what}{thresholds}", pmu.name))
+            let text = format!("{}{cpus}: {what}{thresholds}", pmu.name);
+            if pmu.counters.is_ok() { good("PMU", text) } else { note("PMU", text) }
         };
-        let mut findings: Vec<_> = self.core_pmus.iter().map(describe).collect();
-        for (finding, pmu) in findings.iter_mut().zip(&self.core_pmus) {
-            if pmu.counters.is_ok() {
-                finding.status = Status::Good;
-            }
-        }
-        findings
+        self.core_pmus.iter().map(describe).collect()
     }
 
     fn user_reads(&self, trial: &Trial) -> Option<Finding> {
@@ -459,11 +453,8 @@ impl Support {
     /// A summary in a few words.
     pub(super) fn summary(&self) -> &'static str {
         let Some(trial) = self.trial.as_ref().filter(|_| self.target) else {
-            return if self.target {
-                "as described by its files; nothing was tested"
-            } else {
-                "nothing can be counted"
-            };
+            let is_described = "as described by its files; nothing was tested";
+            return if self.target { is_described } else { "nothing can be counted" };
         };
         match (&trial.instructions, &trial.user_reads) {
             (Ok(check), _) if !check.passes() => "hardware events can be opened, but their counts are wrong",

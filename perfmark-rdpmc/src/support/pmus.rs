@@ -128,42 +128,29 @@ fn count_counters<Member>(open: impl Fn(Hardware, Option<&Member>) -> Result<Mem
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
 
     use super::*;
 
-    /// A model PMU, whose members return their counter on drop.
+    /// A model PMU. A member with a generic counter has a clone of `taken`, and so returns it on drop.
     struct Model {
         generic: usize,
         fixed: &'static [Hardware],
-        taken: Cell<usize>,
+        taken: Rc<()>,
         own: RefCell<Vec<Hardware>>,
     }
 
     impl Model {
-        fn new(generic: usize, fixed: &'static [Hardware]) -> Self {
-            Self { generic, fixed, taken: Cell::new(0), own: RefCell::default() }
+        fn taken(&self) -> usize {
+            Rc::strong_count(&self.taken) - 1
         }
 
-        fn open(&self, event: Hardware) -> Result<Member<'_>, i32> {
+        fn open(&self, event: Hardware) -> Result<Option<Rc<()>>, i32> {
             if self.fixed.contains(&event) && !self.own.borrow().contains(&event) {
                 self.own.borrow_mut().push(event);
-                return Ok(Member(self, false));
+                return Ok(None);
             }
-            if self.taken.get() == self.generic {
-                return Err(libc::EINVAL);
-            }
-            self.taken.set(self.taken.get() + 1);
-            Ok(Member(self, true))
-        }
-    }
-
-    struct Member<'a>(&'a Model, bool);
-
-    impl Drop for Member<'_> {
-        fn drop(&mut self) {
-            if self.1 {
-                self.0.taken.set(self.0.taken.get() - 1);
-            }
+            if self.taken() < self.generic { Ok(Some(Rc::clone(&self.taken))) } else { Err(libc::EINVAL) }
         }
     }
 
@@ -175,10 +162,10 @@ mod tests {
             (1, &[]),
             (4, &[]),
         ] {
-            let model = Model::new(generic, fixed);
+            let model = Model { generic, fixed, taken: Rc::default(), own: RefCell::default() };
             let counters = count_counters(|event, _| model.open(event)).expect("countable");
             assert_eq!(counters, Counters { generic, fixed: fixed.to_vec() });
-            assert_eq!(model.taken.get(), 0, "nothing stays open");
+            assert_eq!(model.taken(), 0, "nothing stays open");
         }
     }
 

@@ -15,6 +15,14 @@ use std::{env, thread};
 /// Set for a new process of this program, which runs that scenario.
 pub(crate) const SCENARIO: &str = "PERFMARK_TEST_SCENARIO";
 
+/// Runs the scenario of this list for which this process was started. Returns `false` if it was not started for one.
+pub(crate) fn runs_scenario(scenarios: &[(&str, fn())]) -> bool {
+    let Ok(wanted) = env::var(SCENARIO) else { return false };
+    let scenario = scenarios.iter().find(|(name, _)| *name == wanted);
+    scenario.unwrap_or_else(|| panic!("no scenario {wanted}")).1();
+    true
+}
+
 /// Runs a scenario of this program in a new process, which panics if it fails.
 pub(crate) fn passes(scenario: &str) {
     succeeds(Command::new(env::current_exe().expect("known")).env(SCENARIO, scenario));

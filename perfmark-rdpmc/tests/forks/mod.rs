@@ -29,12 +29,7 @@ pub(super) fn fork(attr: &Attr) {
         let knows_why = counter.user_reads().is_err_and(|why| why.contains("forked"));
         let cannot_stop = counter.disable().is_err_and(|error| names_fork(&error));
         // A counter of its own works.
-        let own = open(attr).is_some_and(|own| {
-            let before = own.read().expect("readable").value;
-            let _ = known_loop(10_000);
-            own.read().expect("readable").value > before
-        });
-        cannot_read && knows_why && cannot_stop && counter.end(&region) == Delta::Unmeasured && own
+        cannot_read && knows_why && cannot_stop && counter.end(&region) == Delta::Unmeasured && counts(attr)
     }));
     let _ = known_loop(10_000);
     let Delta::Exact(value) = counter.read().expect("readable").since(&before) else {
@@ -179,16 +174,17 @@ impl Drop for AtEnd {
     fn drop(&mut self) {
         let Some(counter) = self.counter.take() else { return };
         let child = in_child(|| counter.read().is_err() && event_descriptors().is_empty() && counts(&best_attr()));
-        let before = counter.read().expect("readable");
-        let _ = known_loop(100_000);
-        let continues = matches!(counter.read().expect("readable").since(&before), Delta::Exact(100..));
-        AT_END.store(child && continues, Relaxed);
+        AT_END.store(child && continues(&counter), Relaxed);
     }
 }
 
 /// Whether a new counter counts.
 fn counts(attr: &Attr) -> bool {
-    let Ok(counter) = Counter::open(attr) else { return false };
+    Counter::open(attr).is_ok_and(|counter| continues(&counter))
+}
+
+/// Whether a counter counts.
+pub(super) fn continues(counter: &Counter) -> bool {
     let Ok(before) = counter.read() else { return false };
     let _ = known_loop(100_000);
     counter.read().is_ok_and(|after| matches!(after.since(&before), Delta::Exact(100..)))

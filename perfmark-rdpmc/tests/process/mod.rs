@@ -96,6 +96,20 @@ pub(crate) fn until_blocked(thread: u32, call: libc::c_long) {
     while reads().split(' ').next() != Some(&call.to_string()) {}
 }
 
+/// This thread's number.
+pub(crate) fn gettid() -> u32 {
+    // SAFETY: takes nothing.
+    u32::try_from(unsafe { libc::syscall(libc::SYS_gettid) }).expect("small")
+}
+
+/// The nanoseconds of a clock now: `clock_gettime(2)`.
+pub(crate) fn now(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: live memory.
+    assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut time) }, 0);
+    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
+}
+
 /// How often this thread has yielded or lost its CPU, as the kernel accounts for it: getrusage(2).
 pub(crate) fn switches() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();

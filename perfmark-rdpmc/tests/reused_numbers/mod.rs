@@ -27,23 +27,19 @@ const FIRST_USES: &[FirstUse] = &[
 /// Counters and groups, for each kind of file that can get a number.
 pub(super) fn all_kinds() {
     for own in [sockets, events, events_like_ours] {
-        let counter = |attr: &Attr| open(attr);
-        let Some(regions) = counter(&Attr::new(Software::TaskClock)) else { return };
-        let mut regions = regions;
+        let Some(mut regions) = open(&Attr::new(Software::TaskClock)) else { return };
         let losses = Arc::new(AtomicU64::new(0));
         regions.count_loss_in(losses.clone());
         let attr = best_attr();
         let counters: Vec<Counter> =
-            FIRST_USES.iter().map(|_| counter(&Attr::new(Software::TaskClock)).expect("opens")).collect();
-        let best = counter(&attr).expect("opens");
-        let groups =
-            [0; 3].map(|_| Group::open(&[attr.clone(), attr.clone()]).unwrap_or_else(|error| panic!("{error}")));
+            FIRST_USES.iter().map(|_| open(&Attr::new(Software::TaskClock)).expect("opens")).collect();
+        let best = open(&attr).expect("opens");
+        let groups = [0; 3].map(|_| Group::open(&[attr.clone(), attr.clone()]).expect("opens"));
         // Three counters that are read at once.
-        let leader = counter(&Attr::new(Software::PageFaults)).expect("opens");
-        let opened = Counter::open_reader(&Attr::new(Software::TaskClock), &leader);
-        let reader = opened.unwrap_or_else(|error| panic!("{error}"));
-        let opened = Counter::open_member(&Attr::new(Software::CpuClock), &leader, &reader);
-        let mut joined = [leader, reader, opened.unwrap_or_else(|error| panic!("{error}"))];
+        let leader = open(&Attr::new(Software::PageFaults)).expect("opens");
+        let reader = Counter::open_reader(&Attr::new(Software::TaskClock), &leader).expect("opens");
+        let member = Counter::open_member(&Attr::new(Software::CpuClock), &leader, &reader).expect("opens");
+        let mut joined = [leader, reader, member];
         let losses_of_joined = Arc::new(AtomicU64::new(0));
         for counter in &mut joined {
             counter.count_loss_in(losses_of_joined.clone());
@@ -86,7 +82,7 @@ pub(super) fn all_kinds() {
             assert!(value(fd) >= before, "{fd} was read or reset");
         }
         // Counters that are opened now work.
-        assert!(counter(&attr).expect("opens").read_syscall().is_ok());
+        assert!(open(&attr).expect("opens").read_syscall().is_ok());
         // SAFETY: this function's.
         own.fds.iter().for_each(|&fd| _ = unsafe { libc::close(fd) });
     }

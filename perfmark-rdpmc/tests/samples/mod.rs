@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::ptr;
 
 use perfmark_rdpmc::sample::{Body, Ring, Sampler};
-use perfmark_rdpmc::{Attr, Counter, Error, Software};
+use perfmark_rdpmc::{Attr, Counter, Software};
 
 use crate::support::open_if_supported;
 
@@ -19,14 +19,10 @@ fn faults(disabled: bool) -> Option<Counter> {
     open_if_supported(Sampler::new(Attr::new(Software::MinorFaults).disabled(disabled)).attr())
 }
 
-fn unwrap<T>(result: Result<T, Error>) -> T {
-    result.unwrap_or_else(|error| panic!("{error}"))
-}
-
 /// The ring that gets the counter's samples from now on.
 fn ring_of(counter: &Counter) -> Ring {
-    let ring = unwrap(Sampler::dummy().open());
-    unwrap(counter.set_output(Some(&ring)));
+    let ring = Sampler::dummy().open().expect("opens");
+    counter.set_output(Some(&ring)).expect("allowed");
     // The first reading touches the ring's pages, whose faults are samples as well; the second one reads these.
     (0..2).for_each(|_| _ = samples_of_faults(&ring));
     ring
@@ -35,7 +31,7 @@ fn ring_of(counter: &Counter) -> Ring {
 /// The number of samples that are taken while pages are touched.
 fn samples_of_faults(ring: &Ring) -> usize {
     memory::faults(FAULTS);
-    let (mut reader, mut samples) = (unwrap(ring.reader()), 0);
+    let (mut reader, mut samples) = (ring.reader().expect("readable"), 0);
     while let Some(record) = reader.read() {
         samples += usize::from(matches!(record.body, Body::Sample(_)));
     }
@@ -46,10 +42,10 @@ pub(super) fn paused() {
     let Some(counter) = faults(false) else { return };
     let ring = ring_of(&counter);
     for (pause, samples) in [(true, 0), (false, FAULTS), (true, 0), (false, FAULTS)] {
-        unwrap(counter.pause_output(pause));
+        counter.pause_output(pause).expect("allowed");
         assert_eq!(samples_of_faults(&ring), samples);
     }
-    assert!(unwrap(counter.read()).value >= 4 * FAULTS as u64, "it still counts");
+    assert!(counter.read().expect("readable").value >= 4 * FAULTS as u64, "it still counts");
 }
 
 pub(super) fn not_suited() {
@@ -66,7 +62,7 @@ pub(super) fn period_changed() {
     let Some(counter) = faults(false) else { return };
     let ring = ring_of(&counter);
     assert_eq!(samples_of_faults(&ring), FAULTS);
-    unwrap(counter.set_period(5));
+    counter.set_period(5).expect("allowed");
     // The kernel completes the old period first (`perf_swevent_set_period`).
     let _ = samples_of_faults(&ring);
     assert_eq!(samples_of_faults(&ring), FAULTS / 5);
@@ -77,7 +73,7 @@ pub(super) fn a_few_more() {
     let ring = ring_of(&counter);
     assert_eq!(samples_of_faults(&ring), 0, "opened stopped");
     for _ in 0..2 {
-        unwrap(counter.refresh(3));
+        counter.refresh(3).expect("allowed");
         assert_eq!(samples_of_faults(&ring), 3, "stopped after three");
     }
 }

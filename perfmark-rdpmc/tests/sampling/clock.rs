@@ -5,27 +5,24 @@ use perfmark_rdpmc::sample::{Body, Clock, Content, Mode, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software, known_loop};
 
 use super::faults::{faults, touch};
-use super::process::switches;
-use super::{gettid, open};
+use super::process::{now, switches};
+use super::{for_each_record, for_each_sample, gettid, open};
 
 const PERIOD: u64 = 1_000_000;
 
 /// The number of new samples, each of this thread in user mode.
 fn drained(ring: &Ring) -> u64 {
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
     let mut samples = 0;
-    while let Some(record) = reader.read() {
-        match record.body {
-            Body::Sample(sample) => {
-                let thread = record.origin.thread.expect("requested");
-                assert_eq!((thread.pid, thread.tid), (std::process::id(), gettid()));
-                assert_eq!((record.mode, sample.period), (Mode::User, Some(PERIOD)));
-                samples += 1;
-            }
-            Body::Throttle(_) | Body::Unthrottle(_) => {}
-            other => panic!("{other:?}"),
+    for_each_record(ring, |record| match record.body {
+        Body::Sample(sample) => {
+            let thread = record.origin.thread.expect("requested");
+            assert_eq!((thread.pid, thread.tid), (std::process::id(), gettid()));
+            assert_eq!((record.mode, sample.period), (Mode::User, Some(PERIOD)));
+            samples += 1;
         }
-    }
+        Body::Throttle(_) | Body::Unthrottle(_) => {}
+        other => panic!("{other:?}"),
+    });
     samples
 }
 
@@ -38,14 +35,14 @@ pub(super) fn a_millisecond() {
     let content = Content::IP | Content::THREAD | Content::PERIOD;
     let ring = open(&Sampler::new(Attr::new(Software::TaskClock).disabled(true)).period(PERIOD).content(content));
     let (before, mut samples) = (switches(), 0);
-    ring.enable().unwrap_or_else(|error| panic!("{error}"));
+    ring.enable().expect("allowed");
     while samples < SAMPLES {
         let _ = known_loop(400_000);
         samples += drained(&ring);
     }
-    ring.disable().unwrap_or_else(|error| panic!("{error}"));
+    ring.disable().expect("allowed");
     samples += drained(&ring);
-    let (count, switches) = (ring.count().unwrap_or_else(|error| panic!("{error}")), switches() - before);
+    let (count, switches) = (ring.count().expect("readable"), switches() - before);
     println!("{samples} samples, {switches} switches: {count:?}");
     // One more, because the timer and the count use different clocks.
     assert!(samples <= count.value / PERIOD + switches + 1, "{samples} samples, {switches} switches: {count:?}");
@@ -60,26 +57,18 @@ pub(super) fn the_times_of_samples_are_of_the_clock_that_was_chosen() {
         (Clock::Boottime, libc::CLOCK_BOOTTIME),
         (Clock::Tai, libc::CLOCK_TAI),
     ] {
-        let now = || {
-            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: live memory.
-            assert_eq!(unsafe { libc::clock_gettime(id, &raw mut time) }, 0);
-            u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
-        };
         let ring = open(&faults().content(Content::TIME).clock(clock));
-        let before = now();
+        let before = now(id);
         let touched = touch(1);
-        let after = now();
-        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+        let after = now(id);
         let mut found = false;
-        while let Some(record) = reader.read() {
-            let Body::Sample(sample) = record.body else { panic!("{record:?}") };
+        for_each_sample(&ring, |sample, origin| {
             if sample.address == Some(touched[0]) {
-                let time = record.origin.time.expect("requested");
+                let time = origin.time.expect("requested");
                 assert!((before..=after).contains(&time), "{clock:?}: {time}, not from {before} to {after}");
                 found = true;
             }
-        }
+        });
         assert!(found, "{clock:?}");
     }
 }
@@ -93,15 +82,10 @@ pub(super) fn the_times_of_samples_are_between_the_ticks_around_them() {
         let before = ticks();
         let touched = touch(1);
         let after = ticks();
-        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
         let mut times = Vec::new();
-        while let Some(record) = reader.read() {
-            if let Body::Sample(sample) = record.body
-                && sample.address.is_some_and(|address| touched.contains(&address))
-            {
-                times.extend(record.origin.time);
-            }
-        }
+        for_each_sample(&ring, |sample, origin| {
+            times.extend(origin.time.filter(|_| sample.address == Some(touched[0])));
+        });
         let [time] = times[..] else { panic!("{times:?}") };
         // The kernel rounds down in two steps.
         assert!(

@@ -4,7 +4,7 @@ use perfmark_rdpmc::sample::{self, Content, Ring, Sampler};
 use perfmark_rdpmc::{Attr, Error, Software};
 
 use super::child::{fork, in_child};
-use super::faults::{addresses, faults, touch};
+use super::faults::{faults, sampled, touch};
 use super::open;
 
 /// Without the C library, so no fork handler runs.
@@ -30,23 +30,20 @@ pub(super) fn a_child_has_no_ring() {
         touch(10);
         has_no_ring(&ring) && is_forked(ring.disable())
     }));
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = ring.reader().expect("readable");
     assert!(in_child(fork, || {
         touch(10);
         // A ring of its own works.
         let own = open(&faults());
         let touched = touch(5);
-        let sampled = addresses(&own);
         has_no_ring(&ring)
             && reader.read().is_none()
             && is_forked(sample::wait(&[&ring], None).map(drop))
             && is_forked(ring.enable())
-            && touched.iter().all(|address| sampled.contains(address))
+            && sampled(&own, &touched) == touched
     }));
     drop(reader);
-    let mut sampled = addresses(&ring);
-    sampled.retain(|address| touched.contains(address));
-    assert_eq!(sampled, touched, "the parent's samples alone");
+    assert_eq!(sampled(&ring, &touched), touched, "the parent's samples alone");
 }
 
 pub(super) fn rings_come_and_go_while_others_fork() {

@@ -3,7 +3,7 @@
 use perfmark_rdpmc::sample::{Body, Content, Sampler};
 use perfmark_rdpmc::{Attr, Counter, Delta, Hardware, Region, known_loop};
 
-use super::{open, support};
+use super::{for_each_record, open, support};
 
 const PERIOD: u64 = 100_000;
 
@@ -15,19 +15,16 @@ fn cycles() -> Sampler {
 
 pub(super) fn every_overflow_is_a_sample() {
     let ring = open(&cycles());
-    let before = ring.count().unwrap_or_else(|error| panic!("{error}"));
+    let before = ring.count().expect("readable");
     let executed = known_loop(50_000_000);
-    let after = ring.count().unwrap_or_else(|error| panic!("{error}"));
-    ring.disable().unwrap_or_else(|error| panic!("{error}"));
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let after = ring.count().expect("readable");
+    ring.disable().expect("allowed");
     let mut samples: u64 = 0;
-    while let Some(record) = reader.read() {
-        match record.body {
-            Body::Sample(_) => samples += 1,
-            Body::Throttle(_) | Body::Unthrottle(_) => {}
-            other => panic!("{other:?}"),
-        }
-    }
+    for_each_record(&ring, |record| match record.body {
+        Body::Sample(_) => samples += 1,
+        Body::Throttle(_) | Body::Unthrottle(_) => {}
+        other => panic!("{other:?}"),
+    });
     let counted = after.value - before.value;
     println!("{samples} samples of {counted} cycles, {executed} instructions");
     // A late or throttled interrupt replaces several.
@@ -39,7 +36,7 @@ pub(super) fn every_overflow_is_a_sample() {
 
 pub(super) fn a_sample_inside_a_region_does_not_change_its_count() {
     const REGIONS: usize = 400;
-    let counter = Counter::open(&Attr::new(Hardware::Instructions)).unwrap_or_else(|error| panic!("{error}"));
+    let counter = Counter::open(&Attr::new(Hardware::Instructions)).expect("opens");
     let ring = open(&cycles());
     let (mut region, mut with, mut without) = (Region::default(), Vec::new(), Vec::new());
     let (mut last_lock, mut unchanged) = (None, 0);
@@ -57,8 +54,7 @@ pub(super) fn a_sample_inside_a_region_does_not_change_its_count() {
         if unchanged > 1 {
             if sampled { with.push(exact) } else { without.push(exact) }
         }
-        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
-        while reader.read().is_some() {}
+        for_each_record(&ring, |_| ());
     }
     let [fewest, most] = [Iterator::min, Iterator::max].map(|of| of(with.iter().chain(&without)).expect("many"));
     println!("{} regions with a sample, {} without: {fewest} to {most} instructions", with.len(), without.len());

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use perfmark_rdpmc::sample::{Body, Content, MappedFile, Origin, Records, Sampler, Task, ThreadId};
 
 use super::memory::page_size;
-use super::{gettid, open};
+use super::{for_each_record, gettid, open};
 
 /// Maps a page of this program's code, and returns where.
 fn map_this_program() -> u64 {
@@ -41,7 +41,7 @@ pub(super) fn mappings_names_and_threads() {
         std::thread::spawn(move || sender.send(gettid()).expect("received")).join().expect("does not panic");
         let created = receiver.recv().expect("sent");
 
-        let (pid, tid, id) = (std::process::id(), gettid(), ring.id().unwrap_or_else(|error| panic!("{error}")));
+        let (pid, tid, id) = (std::process::id(), gettid(), ring.id().expect("readable"));
         let is_this = |thread: ThreadId| (thread.pid, thread.tid) == (pid, tid);
         let is_here = |origin: &Origin| match origin {
             Origin { thread: Some(thread), time: Some(1..), id: Some(of), cpu: Some(_), .. } => {
@@ -50,8 +50,7 @@ pub(super) fn mappings_names_and_threads() {
             origin => !has_origin && *origin == Origin::default(),
         };
         let mut found = [0; 3];
-        let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
-        while let Some(record) = reader.read() {
+        for_each_record(&ring, |record| {
             assert!(is_here(&record.origin), "{record:?}");
             match record.body {
                 // Others may be the allocator's or the new thread's stack.
@@ -77,7 +76,7 @@ pub(super) fn mappings_names_and_threads() {
                 }
                 other => panic!("{other:?}"),
             }
-        }
+        });
         assert_eq!(found, [1; 3], "a mapping, a name, a thread");
     }
 }

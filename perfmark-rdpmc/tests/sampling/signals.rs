@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
 use perfmark_rdpmc::sample::{Ring, Sampler};
 use perfmark_rdpmc::{Attr, Software, Target};
 
-use super::faults::{addresses, touch};
+use super::faults::{addresses, faults, touch};
 use super::{gettid, open};
 
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
@@ -41,17 +41,16 @@ fn handle(signal: libc::c_int) {
 }
 
 /// Samples page faults on another thread than the one that opens the ring.
-fn sampled_elsewhere(sampler: impl Fn(Sampler) -> Sampler, faults: usize) -> (Ring, u32) {
+fn sampled_elsewhere(sampler: impl Fn(Sampler) -> Sampler, pages: usize) -> (Ring, u32) {
     let (sender, receiver) = std::sync::mpsc::channel();
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
         sender.send(gettid()).expect("received");
         wait.recv().expect("sent");
-        touch(faults);
+        touch(pages);
     });
     let tid = receiver.recv().expect("sent");
-    let faults = Sampler::new(Attr::new(Software::PageFaults)).content(perfmark_rdpmc::sample::Content::ADDRESS);
-    let ring = open(&sampler(faults.target(Target::thread(tid))));
+    let ring = open(&sampler(faults().target(Target::thread(tid))));
     go.send(()).expect("received");
     thread.join().expect("does not panic");
     (ring, tid)
@@ -68,7 +67,7 @@ pub(super) fn for_each_sample() {
     assert!(ring.count().is_ok(), "the descriptor is still known as the event's");
     drop(ring);
     let ring = open(&Sampler::new(Attr::new(Software::PageFaults).disabled(true)).signal(libc::SIGUSR1));
-    ring.refresh(3).unwrap_or_else(|error| panic!("{error}"));
+    ring.refresh(3).expect("allowed");
     touch(10);
     assert_eq!(CODE.load(Relaxed), POLL_HUP, "the signal for the last of three samples");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use perfmark_rdpmc::Target;
 use perfmark_rdpmc::sample::{Body, Clock, Content, Records, Ring, Sampler, Switch};
 
-use super::{gettid, open, process};
+use super::{for_each_record, gettid, open, process};
 
 fn switches() -> Sampler {
     Sampler::dummy().records(Records::CONTEXT_SWITCH).content(Content::TIME | Content::THREAD).pages(1)
@@ -16,7 +16,7 @@ fn switches() -> Sampler {
 
 /// The switches in the ring, and when they were.
 fn drained(ring: &Ring) -> Vec<(u64, Switch)> {
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = ring.reader().expect("no other reader");
     let mut all = Vec::new();
     while let Some(record) = reader.read() {
         let Body::Switch(switch) = record.body else { panic!("{record:?}") };
@@ -65,27 +65,20 @@ pub(super) fn the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu() {
     println!("{still} regions on the CPU, {moved} with a switch");
 }
 
-fn monotonic() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: live memory.
-    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
-    u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
-}
-
 pub(super) fn a_wait_is_blocked_time() {
     let ring = open(&switches().clock(Clock::Monotonic));
     let this = gettid();
     let (mut end, start) = std::io::pipe().expect("descriptors are left");
-    let before = monotonic();
+    let before = process::now(libc::CLOCK_MONOTONIC);
     drained(&ring);
     let other = thread::spawn(move || {
         process::until_blocked(this, libc::SYS_read);
-        let blocked = monotonic();
+        let blocked = process::now(libc::CLOCK_MONOTONIC);
         drop(start);
         blocked
     });
     assert_eq!(end.read(&mut [0]).expect("a pipe"), 0);
-    let (all, after) = (drained(&ring), monotonic());
+    let (all, after) = (drained(&ring), process::now(libc::CLOCK_MONOTONIC));
     let blocked = other.join().expect("does not panic");
     println!("{all:?}: blocked at {blocked}");
     // It may also have been off the CPU before or after.
@@ -110,22 +103,19 @@ pub(super) fn another_thread_is_sampled_and_its_records_outlive_it() {
     other.join().expect("does not panic");
     // The kernel ends the thread a little later than that.
     while !ring.has_ended() {
-        perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
+        perfmark_rdpmc::sample::wait(&[&ring], None).expect("readable");
     }
-    let ended = perfmark_rdpmc::sample::wait(&[&ring], None).unwrap_or_else(|error| panic!("{error}"));
+    let ended = perfmark_rdpmc::sample::wait(&[&ring], None).expect("readable");
     assert!(ended.len() == 1 && ended[0].ring == 0 && ended[0].has_ended, "{ended:?}");
     assert!(ring.count().is_ok());
-    let mut reader = ring.reader().unwrap_or_else(|error| panic!("{error}"));
     let (mut switches, mut exits) = (0, 0);
-    while let Some(record) = reader.read() {
-        match record.body {
-            Body::Switch(_) => switches += 1,
-            Body::Exit(task) => {
-                assert_eq!((task.thread.tid, task.thread.pid), (tid, std::process::id()));
-                exits += 1;
-            }
-            other => panic!("{other:?}"),
+    for_each_record(&ring, |record| match record.body {
+        Body::Switch(_) => switches += 1,
+        Body::Exit(task) => {
+            assert_eq!((task.thread.tid, task.thread.pid), (tid, std::process::id()));
+            exits += 1;
         }
-    }
+        other => panic!("{other:?}"),
+    });
     assert!(switches > 0 && exits == 1, "{switches} {exits}");
 }

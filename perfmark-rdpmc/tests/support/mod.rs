@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::panic::UnwindSafe;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use perfmark_rdpmc::{Attr, Counter, Error, Hardware};
+use perfmark_rdpmc::{Attr, Counter, Delta, Error, Hardware};
 
 /// A test that needs user-space reads of hardware counters.
 pub(crate) type OnPmu = (&'static str, fn());
@@ -73,6 +73,15 @@ pub(crate) fn if_supported<T>(opened: Result<T, Error>) -> Option<T> {
             None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// A count that must be exact.
+#[allow(dead_code, reason = "not every test program uses it")]
+pub(crate) fn exact(delta: Delta) -> u64 {
+    match delta {
+        Delta::Exact(value) => value,
+        other => panic!("not exact: {other:?}"),
     }
 }
 

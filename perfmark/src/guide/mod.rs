@@ -8,6 +8,7 @@
 //! | [`lines`] | which line of a mark is hot: samples, their names, and other tools for them |
 //! | [`events`] | which events to count for which question, how many at once, and what they cost |
 //! | [`waiting`] | whether a call computed or waited: time off the CPU, blocked or preempted |
+//! | [`allocations`] | what calls allocate |
 //! | [`benchmarks`] | measuring one piece of code; criterion and divan |
 //! | [`gate`] | how to compare a program before and after a change, and fail CI |
 //! | [`production`] | how a service measures itself for months: metrics, dumps, filters, faults |
@@ -19,6 +20,7 @@
 macro_rules! chapters {
     ($($name:ident)*) => { $(
         #[doc = "[`accuracy`]: crate::guide::accuracy"]
+        #[doc = "[`allocations`]: crate::guide::allocations"]
         #[doc = "[`lines`]: crate::guide::lines"]
         #[doc = "[`perfmark diff`]: crate::guide::gate#hot-lines"]
         #[doc = "[`permissions`]: crate::guide::permissions"]
@@ -34,4 +36,6 @@ macro_rules! chapters {
     )* };
 }
 
-chapters! { start table formats lines events waiting benchmarks gate production permissions accuracy inside }
+chapters! {
+    start table formats lines events waiting allocations benchmarks gate production permissions accuracy inside
+}

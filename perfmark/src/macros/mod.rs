@@ -29,7 +29,8 @@ pub mod private;
 /// ```
 ///
 /// An event is `time`, its parts on and off the CPU (`on_cpu`, and `off_cpu` or `blocked` and `preempted`; see the
-/// chapter [`waiting`](crate::guide::waiting)), `suspended` (the time between polls), one of perf's generic names with
+/// chapter [`waiting`](crate::guide::waiting)), `suspended` (the time between polls), `allocations` or
+/// `allocated_bytes` (with a [`CountingAllocator`](crate::CountingAllocator)), one of perf's generic names with
 /// underscores for hyphens (`cache_misses`), or a raw event (`r01c2`). In quotes, an event has perf's complete grammar
 /// (`"cpu/event=0xc2,umask=1/"`, `"mem:0x1000/8:w"`, `"cycles:k"`): see [`perfmark_rdpmc::Event`]. The compiler checks
 /// the grammar; the report says which events the machine has.
@@ -40,7 +41,7 @@ pub mod private;
 /// only in a group, and marks open each hardware event by itself.
 ///
 /// A call of a mark costs about 90 instructions with `time` alone, 140 with two events that hardware counts, and about
-/// 35 more for each further event. With more than four events, `time` included, it costs about 2,200 (see the chapter
+/// 35 more for each further event. With more than four events, `time` included, it costs about 2,000 (see the chapter
 /// [`events`](crate::guide::events#what-they-cost)). Software events (such as `page_faults`) and tracepoints cost an
 /// `fcntl(2)` and a `read(2)` at entry and at exit, whatever their number.
 ///

@@ -251,7 +251,9 @@ fn everything() -> Snapshot {
         mark_values(mark, path, &totals, &units, outside_cells)
     };
     snapshot.marks = marks.into_iter().map(of).collect();
-    snapshot.overhead_ns = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
+    let of_setups = start::in_units(merged.setup_ticks, Some(units.nanoseconds));
+    let of_marks = snapshot.marks.iter().filter_map(|mark| mark.overhead_ns).reduce(u64::saturating_add);
+    snapshot.overhead_ns = of_marks.map(|of_marks| of_marks.saturating_add(of_setups));
     snapshot.call_graph_lacks = merged.graph.lost;
     snapshot.call_graph = call_graph(&merged.graph, &indices, &units);
     snapshot.notes.extend(events.iter().flat_map(partly));

@@ -8,7 +8,10 @@ use once_cell::sync::OnceCell;
 use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, Delta, EmulatedCounter, Event, OffCpu};
 
+use super::allocated::ThreadCount;
 use super::events::{is_known_of_a_loop, unreliable};
+use super::mark::mark_settings::IN_HANDLER;
+use super::recorder::own_work;
 use super::start;
 use crate::platform::per_process::PerProcess;
 use crate::recording::reading::{EventReading, ReadMethod, Source};
@@ -99,7 +102,7 @@ impl<R> Display for Measured<R> {
 }
 
 /// Runs some work once, on this thread, and counts these events during it: perf's names, or `time`, `on_cpu`,
-/// `off_cpu`, `blocked`, `preempted`.
+/// `off_cpu`, `blocked`, `preempted`, `allocations`, `allocated_bytes`.
 ///
 /// ```
 /// match perfmark::measure(&["instructions", "branch-misses", "time"], || (1..=100_u64).product::<u64>()) {
@@ -171,6 +174,11 @@ impl Meter {
             Some(EventSpec::Suspended) => {
                 let why = format!("{name}: only calls of async functions have time between polls; leave it out");
                 Err(MeasureError(why))
+            }
+            Some(event @ EventSpec::Allocated(what)) => {
+                let opened = own_work(|| ThreadCount::open(what)).unwrap_or(Err(IN_HANDLER));
+                let count = opened.map_err(|why| MeasureError(format!("{name}: {why}")))?;
+                Ok(Self { event, source: Source::Allocated(count) })
             }
             Some(EventSpec::Counter(_) | EventSpec::Unknown(_)) | None => Self::of_counter(name),
         }
@@ -313,6 +321,13 @@ mod tests {
         let measured = measured.expect("there is always time");
         assert_eq!((times, measured.value.as_str()), (1, "a value"));
         assert_eq!((measured.counts.len(), measured.counts[0].unit), (1, Unit::Ns));
+    }
+
+    #[test]
+    fn allocations_are_refused_if_the_allocator_does_not_count_them() {
+        let why =
+            measure(&["allocated_bytes"], || unreachable!("it is not done")).expect_err("it does not").to_string();
+        assert!(why.starts_with("allocated_bytes: ") && why.contains("CountingAllocator"), "{why}");
     }
 
     #[test]

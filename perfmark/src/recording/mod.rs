@@ -1,6 +1,7 @@
 //! What records calls, from the static of a mark to a snapshot.
 
 mod random;
+pub(crate) mod allocated;
 mod events;
 pub(crate) mod mark;
 pub(crate) mod start;

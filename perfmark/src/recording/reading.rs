@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use perfmark_rdpmc::{Counter, Delta, EmulatedCounter, OffCpu, OffCpuReading, Reading, clock};
 
+use crate::recording::allocated::ThreadCount;
 use crate::recording::start;
 use crate::settings::OffCpuKind;
 
@@ -17,7 +18,8 @@ pub(crate) enum EventReading {
     /// Ticks, and the time off the CPU.
     OnCpu(u64, OffCpuReading),
     Counter(Reading),
-    Emulated(u64),
+    /// Of an emulator, or of allocations.
+    Count(u64),
     OffCpu(OffCpuReading, OffCpuKind),
     /// Of an event that does not occur while a thread runs.
     Nothing,
@@ -46,6 +48,8 @@ pub(crate) enum Source {
     },
     /// An event that an emulator counts.
     Emulated(EmulatedCounter),
+    /// Allocations, which the program's allocator counts.
+    Allocated(ThreadCount),
 }
 
 /// How entry and exit read a counter.
@@ -64,7 +68,9 @@ impl Source {
     pub(crate) fn reads_ticks(&self) -> bool {
         match self {
             Self::Ticks | Self::OnCpu(_) => true,
-            Self::Suspended | Self::OffCpu { .. } | Self::Counter { .. } | Self::Emulated(_) => false,
+            Self::Suspended | Self::OffCpu { .. } | Self::Counter { .. } | Self::Emulated(_) | Self::Allocated(_) => {
+                false
+            }
         }
     }
 
@@ -80,7 +86,8 @@ impl Source {
             Self::Suspended => EventReading::Nothing,
             Self::OffCpu { switches, kind } => EventReading::OffCpu(switches.read(), *kind),
             Self::Counter { counter, .. } => EventReading::Counter(counter.read().ok()?),
-            Self::Emulated(counter) => EventReading::Emulated(counter.count()),
+            Self::Emulated(counter) => EventReading::Count(counter.count()),
+            Self::Allocated(count) => EventReading::Count(count.get()),
         })
     }
 }
@@ -97,19 +104,14 @@ impl EventReading {
                 on_cpu.map_or(Delta::Unmeasured, Delta::Exact)
             }
             (Self::Counter(before), Self::Counter(now)) => now.since(&before),
-            (Self::Emulated(before), Self::Emulated(now)) => Delta::Exact(now.wrapping_sub(before)),
+            (Self::Count(before), Self::Count(now)) => Delta::Exact(now.wrapping_sub(before)),
             (Self::OffCpu(before, kind), Self::OffCpu(now, _)) => {
                 now.since(&before).map_or(Delta::Unmeasured, |time| Delta::Exact(kind.of(time)))
             }
             (Self::Nothing, Self::Nothing) => Delta::Exact(0),
             // Readings of different events.
             (
-                Self::Ticks(_)
-                | Self::OnCpu(..)
-                | Self::Counter(_)
-                | Self::Emulated(_)
-                | Self::OffCpu(..)
-                | Self::Nothing,
+                Self::Ticks(_) | Self::OnCpu(..) | Self::Counter(_) | Self::Count(_) | Self::OffCpu(..) | Self::Nothing,
                 _,
             ) => Delta::Unmeasured,
         }

@@ -75,8 +75,8 @@ impl Sampling {
         Self { events: vec![(None, Rate::DEFAULT)], stacks: Stacks::default(), timestamps: false }
     }
 
-    /// Samples another event: any that marks can count, such as `cache_misses`, but not `time` or its parts, such as
-    /// `off_cpu`.
+    /// Samples another event: any that the kernel or the processor counts, such as `cache_misses`, but not those that
+    /// perfmark defines, such as `time`, `off_cpu` and `allocations`.
     pub fn event(mut self, event: impl Into<String>) -> Self {
         self.last().0 = Some(event.into());
         self

@@ -121,10 +121,11 @@ impl<'a> RowValues<'a> {
         self.values.map_or_else(missing, |values| mean(values, self.unit))
     }
 
-    /// Instructions per call. The legend names unmeasured calls of the row's event only.
-    fn instructions(&self) -> Quantity {
-        let instructions = ratio::of_almost_all(self.mark, ratio::INSTRUCTIONS);
-        instructions.map_or_else(missing, |values| mean(values, Unit::Count))
+    /// The mean count of another event. The legend names unmeasured calls of the row's event only.
+    fn mean_of(&self, event: &str) -> Quantity {
+        let is_other = self.values.is_none_or(|values| values.event != event);
+        let values = ratio::of_almost_all(self.mark, event).filter(|_| is_other);
+        values.map_or_else(missing, |values| mean(values, Unit::Count))
     }
 
     fn instructions_per_cycle(&self) -> Quantity {
@@ -185,12 +186,16 @@ pub(super) const COLUMNS: [Column; 14] = [
 /// In details, a mark's calls are beside its name.
 pub(super) const CALLS: &str = "calls";
 /// The columns of marks that record the events which they need.
-pub(super) const OF_OTHER_EVENTS: [Column; 3] = [
+pub(super) const OF_OTHER_EVENTS: [Column; 5] = [
     Column { head: OFF_CPU, from: 0, cell: |row| row.off_cpu() },
-    Column { head: INSN, from: 0, cell: |row| row.instructions() },
+    Column { head: ALLOCATIONS, from: 0, cell: |row| row.mean_of("allocations") },
+    Column { head: BYTES, from: 0, cell: |row| row.mean_of("allocated_bytes") },
+    Column { head: INSN, from: 0, cell: |row| row.mean_of(ratio::INSTRUCTIONS) },
     Column { head: IPC, from: 0, cell: |row| row.instructions_per_cycle() },
 ];
 pub(super) const OFF_CPU: &str = "off-CPU";
+pub(super) const ALLOCATIONS: &str = "allocs";
+pub(super) const BYTES: &str = "bytes";
 pub(super) const INSN: &str = "insn";
 pub(super) const IPC: &str = "IPC";
 

@@ -1,5 +1,7 @@
 //! The sentence about a mark's calls that its values leave out.
 
+use std::mem;
+
 use super::grouping::group;
 use crate::snapshot::{Mark, Values};
 use crate::text::{counted, exact, plural};
@@ -60,15 +62,16 @@ pub(super) fn is_lacking(mark: &Mark, shown: &[&Values]) -> bool {
 /// Events that lack the same calls are named together, and not named if they are all events that the mark shows.
 fn by_event(mark: &Mark, shown: &[&Values]) -> Vec<String> {
     // Interrupted calls have their own part.
-    let lacks = |values: &Values| (values.unmeasured.saturating_sub(mark.interrupted), values.scaled);
-    let lacking = shown.iter().map(|values| (lacks(values), &*values.event)).filter(|(lacks, _)| *lacks != (0, 0));
-    let part = |((unmeasured, scaled), events): ((u64, u64), Vec<&str>)| {
-        let of = format!("of {}", counted(mark.calls, "call"));
-        let text = match (unmeasured, scaled) {
-            (_, 0) => format!("{} {of} unmeasured", exact(unmeasured)),
-            (0, _) => format!("{} {of} scaled", exact(scaled)),
-            _ => format!("{} {of} unmeasured, {} scaled", exact(unmeasured), exact(scaled)),
-        };
+    let unmeasured = |values: &Values| values.unmeasured.saturating_sub(mark.interrupted);
+    let lacks = |values: &Values| [unmeasured(values), values.scaled, mark.calls_without(values)];
+    let lacking = shown.iter().map(|values| (lacks(values), &*values.event)).filter(|(lacks, _)| *lacks != [0; 3]);
+    let part = |([unmeasured, scaled, without], events): ([u64; 3], Vec<&str>)| {
+        let mut of = format!(" of {}", counted(mark.calls, "call"));
+        let kinds = [(unmeasured, "unmeasured"), (scaled, "scaled"), (without, "with other events")];
+        let kinds = kinds.into_iter().filter(|(calls, _)| *calls > 0);
+        let kinds: Vec<String> =
+            kinds.map(|(calls, what)| format!("{}{} {what}", exact(calls), mem::take(&mut of))).collect();
+        let text = kinds.join(", ");
         if events.len() == shown.len() { text } else { format!("{}: {text}", events.join(", ")) }
     };
     group(lacking).into_iter().map(part).collect()
@@ -80,7 +83,7 @@ mod tests {
     use crate::report::tests::sample::{mark, values};
 
     fn lacking(event: &str, unmeasured: u64, scaled: u64) -> Values {
-        Values { scaled, unmeasured, ..values(event, 1, 1) }
+        Values { scaled, unmeasured, ..values(event, 1_204 - unmeasured, 1) }
     }
 
     fn text(mark: &Mark) -> Option<String> {
@@ -106,9 +109,17 @@ mod tests {
     }
 
     #[test]
+    fn calls_before_or_after_a_mark_recorded_an_event_are_counted() {
+        let mut mark = mark("m", 400);
+        mark.values = vec![values("time", 100, 5), values("on_cpu", 300, 5)];
+        let both = "time: 300 of 400 calls with other events; on_cpu: 100 of 400 calls with other events";
+        assert_eq!(text(&mark).as_deref(), Some(both));
+    }
+
+    #[test]
     fn a_recursive_mark_whose_outermost_calls_are_unmeasured_says_so() {
         let mut mark = mark("m", 9);
-        mark.values.push(Values { missing_outermost: 2, ..lacking("cycles", 3, 0) });
+        mark.values.push(Values { missing_outermost: 2, measured: 6, ..lacking("cycles", 3, 0) });
         let both = "3 of 9 calls unmeasured; totals leave out 2 outermost calls of this recursive function, \
                     and the calls inside";
         assert_eq!(text(&mark).as_deref(), Some(both));
@@ -132,7 +143,7 @@ mod tests {
     #[test]
     fn calls_that_ended_differently_or_not_yet_are_counted() {
         let mut mark = Mark { unwound: 3, cancelled: 1, polls: 20, interrupted: 1, in_flight: 2, ..mark("m", 10) };
-        mark.values.push(values("cycles", 5, 5));
+        mark.values.push(Values { unmeasured: 1, ..values("cycles", 5, 5) });
         let all = "20 polls; 3 calls ended by a panic, in no distribution; 1 call cancelled, in no distribution; \
                    1 call made while perfmark was at work, counted but not measured; 2 calls still running";
         assert_eq!(text(&mark).as_deref(), Some(all));

@@ -3,30 +3,24 @@
 use super::calls_and_ratios::CallsAndRatios;
 use super::column::{CALLS, COLUMNS, Column, RowValues};
 use super::grid::{Grid, Line};
-use super::share::{Group, Shares};
+use super::legend::Legend;
 use super::view::View;
 use super::{coverage, unfinished};
-use crate::snapshot::{Mark, Snapshot};
+use crate::snapshot::Mark;
 use crate::text::sanitize;
 
 /// The marks whose details the view shows, in the order of their rows.
-pub(super) fn chosen<'a>(snapshot: &Snapshot, groups: &'a [Group<'_>], view: &View) -> Vec<&'a usize> {
-    let marks = groups.iter().flat_map(|group| &group.marks);
-    marks.filter(|&&index| view.has_details(&snapshot.marks[index])).collect()
+pub(super) fn chosen(legend: &Legend<'_>, view: &View) -> Vec<usize> {
+    let marks = legend.groups.iter().flat_map(|group| &group.marks).copied();
+    marks.filter(|&index| view.has_details(&legend.snapshot.marks[index])).collect()
 }
 
 /// A heading for each mark, with a row for each event; and whether a clock rate is shown. `None` without details.
-pub(super) fn of_marks(
-    snapshot: &Snapshot,
-    groups: &[Group<'_>],
-    names: &[String],
-    shares: &Shares<'_>,
-    view: &View,
-) -> Option<(Grid, bool)> {
-    let width = view.width();
-    let marks = chosen(snapshot, groups, view);
-    let marks: Vec<_> = marks.into_iter().map(|&index| (&snapshot.marks[index], names[index].as_str())).collect();
-    let calls_and_ratios = CallsAndRatios::new(marks.iter().copied(), width);
+pub(super) fn of_marks(legend: &Legend<'_>, view: &View) -> Option<(Grid, bool)> {
+    let Legend { snapshot, shares, labels, .. } = legend;
+    let marks = chosen(legend, view);
+    let marks: Vec<_> = marks.into_iter().map(|index| (&snapshot.marks[index], labels[index].as_str())).collect();
+    let calls_and_ratios = CallsAndRatios::new(marks.iter().copied(), view.width());
     let columns: Vec<Column> = columns().collect();
     let row = |label: String, row: &RowValues<'_>| Line::Row {
         label,

@@ -15,14 +15,3 @@ pub(super) fn group<K: Copy + Ord, T>(all: impl IntoIterator<Item = (K, T)>) -> 
     }
     groups
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kinds_and_their_items_keep_their_order() {
-        assert_eq!(group([('b', 1), ('a', 2), ('b', 3)]), [('b', vec![1, 3]), ('a', vec![2])]);
-        assert!(group::<char, u8>([]).is_empty());
-    }
-}

@@ -307,6 +307,12 @@ mod tests {
         shown(HotLines::new(snapshot, false).of(index, &View::new(100)))
     }
 
+    /// Those of `parse_line`, with the details of each.
+    fn open_lines(snapshot: &Snapshot) -> Vec<String> {
+        let view = View { details: Some(Filter::default()), ..View::new(100) };
+        shown(HotLines::new(snapshot, false).of(0, &view))
+    }
+
     fn shown(rows: Vec<Row>) -> Vec<String> {
         let row = |Row { share, event, function, place, around, .. }: Row| [share, event, function, place + &around];
         rows.into_iter()
@@ -324,9 +330,8 @@ mod tests {
             "9 % ± 2  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
         ];
         assert_eq!(lines(&snapshot, "parse_line"), expected);
-        // The mark is open: `find` is inlined in line 12.
-        let mut open =
-            shown(HotLines::new(&snapshot, false).of(0, &View { details: Some(Filter::default()), ..View::new(100) }));
+        // `find` is inlined in line 12.
+        let mut open = open_lines(&snapshot);
         assert_eq!(open.remove(1), "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find");
         assert_eq!(open, expected);
         assert_eq!(HotLines::new(&snapshot, false).of(0, &View { lines: 2, ..View::new(100) }).len(), 2);
@@ -349,9 +354,7 @@ mod tests {
         let place = "library/alloc/src/string.rs:1402 in str::find";
         let expected = ["88 % ± 2  src/main.rs:12".to_owned(), format!("9 % ± 2  {place}")];
         assert_eq!(lines(&snapshot, "parse_line"), expected);
-        let view = View { details: Some(Filter::default()), ..View::new(100) };
-        let open = shown(HotLines::new(&snapshot, false).of(0, &view));
-        assert_eq!(open[1], "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find");
+        assert_eq!(open_lines(&snapshot)[1], "31 % ± 3  └ library/core/src/str/mod.rs:1402 in str::find");
     }
 
     #[test]
@@ -433,13 +436,6 @@ mod tests {
     }
 
     #[test]
-    fn lines_with_few_samples_have_none() {
-        let snapshot = sample::sampled();
-        assert_eq!(lines(&snapshot, "run"), ["91 % ± 5  src/main.rs:40 in wordcount::main"]);
-        assert_eq!(lines(&snapshot, "usage"), [""; 0]);
-    }
-
-    #[test]
     fn samples_outside_of_marks_show_which_functions_to_mark() {
         let snapshot = sample::sampled();
         let [Outside { sentence, functions }] = HotLines::new(&snapshot, false).outside().try_into().ok().expect("one");
@@ -498,37 +494,17 @@ mod tests {
 
     #[test]
     fn functions_outside_of_marks_with_few_samples_are_not_suggested() {
-        let mut snapshot = sample::sampled();
-        for stack in snapshot.samples[0].paths[..2].iter_mut().flat_map(|path| &mut path.stacks) {
-            stack.samples = stack.samples.min(FEWEST - 1);
-        }
-        let outside = HotLines::new(&snapshot, false).outside();
-        assert_eq!(outside[0].functions.len(), 1, "two lines of one function have 8 samples");
-        for stack in snapshot.samples[0].paths[..2].iter_mut().flat_map(|path| &mut path.stacks) {
-            stack.samples = 1;
-        }
-        let outside = HotLines::new(&snapshot, false).outside();
-        assert_eq!(
-            (&*outside[0].sentence, &*outside[0].functions),
-            ("outside marks: 28 % ± 2 of all samples", &[][..])
-        );
-    }
-
-    #[test]
-    fn of_several_events_each_line_names_its_own() {
-        let snapshot = sample::sampled_twice();
-        let expected = [
-            "60 % ± 3  cpu-clock  src/main.rs:12",
-            "28 % ± 3  cpu-clock  src/main.rs:14",
-            "9 % ± 2  cpu-clock  library/alloc/src/string.rs:2203 in alloc::string::String::clone",
-            "89 % ± 5  cache-misses  src/main.rs:14",
-        ];
-        assert_eq!(lines(&snapshot, "parse_line"), expected);
-        let outside: Vec<_> = HotLines::new(&snapshot, false).outside().into_iter().map(|one| one.sentence).collect();
-        assert_eq!(
-            outside,
-            ["outside marks: 28 % ± 2 of the samples of cpu-clock; consider marking (in and outside marks)"]
-        );
+        let outside = |most: u64| {
+            let mut snapshot = sample::sampled();
+            for stack in snapshot.samples[0].paths[..2].iter_mut().flat_map(|path| &mut path.stacks) {
+                stack.samples = stack.samples.min(most);
+            }
+            HotLines::new(&snapshot, false).outside().swap_remove(0)
+        };
+        assert_eq!(outside(FEWEST - 1).functions.len(), 1, "two lines of one function have 8 samples");
+        let few = outside(1);
+        assert_eq!(few.sentence, "outside marks: 28 % ± 2 of all samples");
+        assert_eq!(few.functions, []);
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], 
         data += &data_of(run, number, reads_sources);
     }
     let names: Vec<&String> = runs.iter().map(|(name, _)| name).collect();
-    let names = in_script(&json::document(&names));
+    let names = in_script(&json::render(&names));
     let mut page = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + names.len());
     let mut rest = PAGE;
     for (placeholder, text) in [("{{style}}", STYLE), ("{{data}}", &data), ("{{runs}}", &names), ("{{script}}", SCRIPT)]
@@ -58,12 +58,12 @@ pub(super) fn render(snapshot: &Snapshot, runs: &[(String, Cow<'_, Snapshot>)], 
 
 /// The two scripts of a snapshot, which are data.
 fn data_of(snapshot: &Snapshot, number: usize, reads_sources: bool) -> String {
-    let mut snapshot = Cow::Borrowed(snapshot);
+    let mut snapshot = snapshot.for_known_calls();
     if !snapshot.sampled().is_empty() {
         embed(snapshot.to_mut(), reads_sources);
     }
-    let data = in_script(&json::render(&snapshot));
-    let words = in_script(&json::document(&Words::new(&snapshot, has_large(&data))));
+    let data = in_script(&json::render(&*snapshot));
+    let words = in_script(&json::render(&Words::new(&snapshot, has_large(&data))));
     let script =
         |id: &str, json: &str| format!("<script type=\"application/json\" id=\"{id}-{number}\">{json}</script>\n");
     script("snapshot", &data) + &script("words", &words)
@@ -106,16 +106,16 @@ struct Words<'a> {
     /// What shares are relative to, by event; it may exceed 64 bits.
     denominators: Vec<(&'a str, u128)>,
     /// The events of which no share can be true.
-    impossible_sums: Vec<String>,
+    impossible_sums: Vec<&'a str>,
     /// The tables of the text report.
-    groups: Vec<Rows>,
+    groups: Vec<Group<'a>>,
     /// Why the values may mislead.
     warnings: Vec<String>,
     /// How to read the values, and what they leave out.
     legend: Vec<String>,
     samples: Vec<Sampling>,
     /// What samples in perfmark's own code are called.
-    probe: String,
+    probe: &'static str,
     has_large: bool,
     /// The flags before values.
     symbols: Vec<String>,
@@ -127,14 +127,13 @@ objects! {
         impossible_sums as "impossibleSums", groups, warnings, legend, samples, probe,
         has_large as "hasLarge", symbols
     }
-    Rows { event, marks }
+    Group<'_> { event, marks }
 }
 
 impl<'a> Words<'a> {
     fn new(snapshot: &'a Snapshot, has_large: bool) -> Self {
-        let shares = Shares::new(snapshot);
-        let (labels, groups) = (snapshot.names(), shares.groups(Sort::default()));
-        let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &labels, columns: usize::MAX };
+        let legend = Legend::new(snapshot, Sort::default(), usize::MAX);
+        let shares = &legend.shares;
         let denominators =
             || snapshot.events.iter().map(|event| (event.name.as_str(), shares.denominator(&event.name)));
         let coverage = snapshot.marks.iter().map(|mark| {
@@ -145,33 +144,18 @@ impl<'a> Words<'a> {
             coverage: coverage.collect(),
             ipc: snapshot.marks.iter().map(ratio::instructions_per_cycle).collect(),
             off_cpu: snapshot.marks.iter().map(off_cpu).collect(),
-            impossible: snapshot.marks.iter().map(|mark| impossible(mark, &shares)).collect(),
+            impossible: snapshot.marks.iter().map(|mark| impossible(mark, shares)).collect(),
             denominators: denominators().map(|(event, whole)| (event, whole.sum)).collect(),
-            impossible_sums: denominators()
-                .filter(|(_, whole)| whole.is_impossible)
-                .map(|(event, _)| event.to_owned())
-                .collect(),
+            impossible_sums: denominators().filter(|(_, sum)| sum.is_impossible).map(|(event, _)| event).collect(),
             warnings: warnings(&legend),
             legend: legend_of(&legend),
             samples: samples::samplings(snapshot),
-            probe: StackFrame::PROBE.to_owned(),
-            groups: groups.into_iter().map(Rows::new).collect(),
-            labels,
+            probe: StackFrame::PROBE,
+            groups: legend.groups,
+            labels: legend.labels,
             has_large,
             symbols: [ESTIMATE, NEAR, IMPOSSIBLE].map(String::from).into(),
         }
-    }
-}
-
-/// The marks whose rows have the same event, in their order.
-struct Rows {
-    event: Option<String>,
-    marks: Vec<usize>,
-}
-
-impl Rows {
-    fn new(Group { event, marks }: Group<'_>) -> Self {
-        Self { event: event.map(str::to_owned), marks }
     }
 }
 
@@ -205,7 +189,7 @@ fn warnings(legend: &Legend<'_>) -> Vec<String> {
 
 /// The legend's sentences.
 fn legend_of(legend: &Legend<'_>) -> Vec<String> {
-    let Legend { snapshot, shares, .. } = *legend;
+    let Legend { snapshot, shares, .. } = legend;
     let mut sentences = Vec::new();
     if legend.groups.is_empty() {
         sentences.push(legend::no_rows(snapshot).to_owned());
@@ -263,6 +247,10 @@ mod tests {
         rest.split_once("</script>").expect("its end").0
     }
 
+    fn read(json: &str) -> Value {
+        serde_json::from_str(json).expect("JSON")
+    }
+
     /// The page without the data of the snapshot.
     fn frame(page: &str) -> String {
         page.replacen(script(page, "snapshot"), "", 1).replacen(script(page, "words"), "", 1)
@@ -273,7 +261,6 @@ mod tests {
         let empty = frame(&render(&Snapshot::default(), &[], false));
         for snapshot in sample::nasty() {
             let page = render(&snapshot, &[], false);
-            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
             assert_eq!(read(script(&page, "snapshot")), read(&json::render(&snapshot)));
             let words = read(script(&page, "words"));
             for key in ["labels", "coverage", "ipc", "offCpu"] {
@@ -289,8 +276,7 @@ mod tests {
         let runs: Vec<_> = runs.collect();
         let page = render(&Snapshot::default(), &runs, false);
         for (id, run) in [("snapshot-1", &runs[0].1), ("snapshot-3", &runs[2].1)] {
-            let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
-            assert_eq!(read(of_id(&page, id)), read(&json::render(run)), "{id}");
+            assert_eq!(read(of_id(&page, id)), read(&json::render(&**run)), "{id}");
         }
         assert_eq!(of_id(&page, "runs").matches("\\u003c/script>").count(), 3);
     }
@@ -307,11 +293,9 @@ mod tests {
         for id in ["snapshot", "words"] {
             assert!(!script(&page, id).contains(['<', '\u{2028}', '\u{2029}']));
         }
-        let read: Value = serde_json::from_str(script(&page, "snapshot")).expect("JSON");
-        assert_eq!(read["marks"].as_array().expect("a list").len(), names.len());
-        for (mark, name) in read["marks"].as_array().expect("a list").iter().zip(names) {
-            assert_eq!(mark["name"], name);
-        }
+        let snapshot = read(script(&page, "snapshot"));
+        let marks = snapshot["marks"].as_array().expect("a list").iter();
+        assert!(marks.map(|mark| &mark["name"]).eq(&names), "{snapshot}");
     }
 
     #[test]

@@ -15,12 +15,7 @@ use crate::snapshot::{
 use std::fmt::Write as _;
 
 /// The document, ending with a newline.
-pub(super) fn render(snapshot: &Snapshot) -> String {
-    document(snapshot)
-}
-
-/// Writes a value as a JSON document.
-pub(super) fn document(value: &impl Json) -> String {
+pub(super) fn render(value: &impl Json) -> String {
     let mut out = Writer::default();
     value.write(&mut out);
     out.text.push('\n');
@@ -149,6 +144,12 @@ impl Json for f64 {
         } else {
             out.text.push_str("null");
         }
+    }
+}
+
+impl Json for str {
+    fn write(&self, out: &mut Writer) {
+        out.string(self);
     }
 }
 
@@ -289,9 +290,6 @@ mod tests {
         let document: Value = serde_json::from_str(&render(&snapshot)).unwrap();
         assert_eq!(document["schema"], 2);
         assert_eq!(document["program"], "wordcount");
-        for key in ["pid", "threads", "wall_ns"] {
-            assert!(document[key].is_u64(), "{key}");
-        }
         assert_eq!(document["events"][0], json!({"name": "cycles", "unit": "count", "read": "user", "reason": null}));
         assert_eq!(document["events"][2], json!({"name": "time", "unit": "ns", "read": "ticks", "reason": null}));
         assert_eq!(document["events"][3]["read"], "syscall");
@@ -299,17 +297,7 @@ mod tests {
         assert!(document["events"][4]["reason"].is_string());
         let marks = document["marks"].as_array().unwrap();
         assert_eq!(marks.len(), snapshot.marks.len(), "marks never called are there");
-        for key in ["name", "path", "file", "line", "calls", "in_flight", "unwound", "cancelled", "polls", "values"] {
-            assert!(marks[0].get(key).is_some(), "{key}");
-        }
-        let instructions = marks[0]["values"]["instructions"].as_object().unwrap();
-        for key in ["measured", "scaled", "unmeasured", "sum", "total", "self", "min", "max", "mean"] {
-            assert!(instructions[key].is_number(), "{key}");
-        }
-        for key in ["p50", "p90", "p99", "p999"] {
-            assert!(instructions[key].is_u64(), "{key}");
-        }
-        assert_eq!(instructions["buckets"][0], json!([7_000, 7_039, 5]));
+        assert_eq!(marks[0]["values"]["instructions"]["buckets"][0], json!([7_000, 7_039, 5]));
     }
 
     #[cfg(feature = "serde")]
@@ -356,14 +344,18 @@ mod tests {
         assert_eq!((read.marks.len(), read.perfmark), (snapshot.marks.len(), snapshot.perfmark));
     }
 
+    /// Checks that the report is refused for that reason if a part of it is replaced.
+    #[cfg(feature = "serde")]
+    fn assert_refused(snapshot: &Snapshot, from: &str, to: &str, why: &str) {
+        let document = render(snapshot);
+        assert!(document.contains(from), "{from}");
+        let error = serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+
     #[cfg(feature = "serde")]
     #[test]
     fn a_report_of_another_version_is_refused() {
-        let document = render(&sample::typical());
-        let refused = |from: &str, to: &str| {
-            assert!(document.contains(from), "{from}");
-            serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
-        };
         for (from, to, why) in [
             ("\"schema\": 2", "\"schema\": 1", "this report has schema 1, but this version of perfmark reads schema 2"),
             ("\"schema\": 2", "\"schema\": 3", "this report has schema 3, but this version of perfmark reads schema 2"),
@@ -374,27 +366,20 @@ mod tests {
             ("[7000,7039,5]", "[7000,-1,5]", "invalid value: integer `-1`"),
             ("\"instructions\":{", "\"cycles\":{", "the event cycles occurs twice"),
         ] {
-            let error = refused(from, to);
-            assert!(error.contains(why), "{error}");
+            assert_refused(&sample::typical(), from, to, why);
         }
     }
 
     #[cfg(feature = "serde")]
     #[test]
     fn samples_without_their_location_module_or_frame_are_refused() {
-        let document = render(&sample::sampled());
-        let error = |from: &str, to: &str| {
-            assert!(document.contains(from), "{from}");
-            serde_json::from_str::<Snapshot>(&document.replacen(from, to, 1)).unwrap_err().to_string()
-        };
         for (from, to, why) in [
             (r#"{"locations":["#, r#"{"locations":[77,"#, "samples: there is no location 77"),
             (r#"{"module":0,"address":"#, r#"{"module":7,"address":"#, "samples: there is no module 7"),
             (r#""frames":["#, r#""frames":[99,"#, "samples: there is no frame 99"),
             (r#"{"locations":[0]"#, r#"{"locations":[]"#, "samples: a stack has no location"),
         ] {
-            let error = error(from, to);
-            assert!(error.contains(why), "{error}");
+            assert_refused(&sample::sampled(), from, to, why);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use super::column::{INSN, IPC, OFF_CPU, SPREAD};
+use super::column::{ALLOCATIONS, BYTES, INSN, IPC, OFF_CPU, SPREAD};
 use super::grouping::group;
 use super::quantity::{ESTIMATE, IMPOSSIBLE, NEAR, integer, rounded_count};
 use super::share::{Group, Shares, has_cost, is_called};
@@ -16,15 +16,17 @@ use crate::settings::Filter;
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values, names};
 use crate::text::{counted, exact, sanitize};
 
-/// The sentences about a snapshot. Nothing in them is wrapped, and control characters in names are still there.
+/// The marks of a snapshot, and the sentences about them. Nothing in these is wrapped, and control characters in names
+/// are still there.
 pub(super) struct Legend<'a> {
     pub(super) snapshot: &'a Snapshot,
-    pub(super) shares: &'a Shares<'a>,
-    pub(super) groups: &'a [Group<'a>],
+    pub(super) shares: Shares<'a>,
+    /// The called marks, in the order of their rows.
+    pub(super) groups: Vec<Group<'a>>,
     /// The names of the marks.
-    pub(super) labels: &'a [String],
+    pub(super) labels: Vec<String>,
     /// The width of a line, which limits names.
-    pub(super) columns: usize,
+    columns: usize,
 }
 
 /// One line about the run.
@@ -58,7 +60,12 @@ pub(super) fn no_rows(snapshot: &Snapshot) -> &'static str {
     }
 }
 
-impl Legend<'_> {
+impl<'a> Legend<'a> {
+    pub(super) fn new(snapshot: &'a Snapshot, sort: Sort, columns: usize) -> Self {
+        let shares = Shares::new(snapshot);
+        Self { snapshot, groups: shares.groups(sort), shares, labels: snapshot.names(), columns }
+    }
+
     /// Above the table: what makes the values doubtful, and what measuring them took.
     pub(super) fn above(&self) -> Vec<String> {
         let of_rows = [self.impossible(), self.cost(), self.budget()].into_iter().filter(|_| !self.groups.is_empty());
@@ -76,6 +83,8 @@ impl Legend<'_> {
         let share = || format!("{} Sorted by {}.{}", self.share(false), sort.name(), self.mode());
         let columns = [
             (OFF_CPU, "off-CPU: share of the time in which the thread was not on a CPU."),
+            (ALLOCATIONS, "allocs: allocations per call."),
+            (BYTES, "bytes: allocated bytes per call."),
             (INSN, "insn: instructions per call."),
             (IPC, "IPC: instructions per cycle."),
         ];
@@ -185,11 +194,20 @@ impl Legend<'_> {
         }
         let mut marks: Vec<(&Mark, &str)> = self.marks().collect();
         let of = |mark: &Mark| mark.overhead_ns.unwrap_or(0);
+        let of_calls = marks.iter().map(|(mark, _)| of(mark)).fold(0, u64::saturating_add).min(overhead);
+        let of_setups = overhead - of_calls;
+        if of_setups > of_calls {
+            let (of_setups, all) = (integer(of_setups, Unit::Ns), integer(all, Unit::Ns));
+            return Some(format!(
+                "perfmark's work at first calls and ends of threads took about {of_setups}, with its waits; the {what} \
+                 was {all}. Fewer threads limit this, and so do fewer marks"
+            ));
+        }
         sort_by_key(&mut marks, |&(mark, _)| Reverse(of(mark)));
-        // The fewest that took half of it.
+        // The fewest that took half of what calls took.
         let mut sum = 0_u64;
         let half = marks.iter().copied().take(MOST_OFF).take_while(|(mark, _)| {
-            let is_more = sum < overhead / 2 && of(mark) > 0;
+            let is_more = sum < of_calls / 2 && of(mark) > 0;
             sum = sum.saturating_add(of(mark));
             is_more
         });
@@ -202,19 +220,21 @@ impl Legend<'_> {
         };
         let first = &half[..half.len().min(MOST_NAMES)];
         let names = first.iter().map(|(_, label)| self.code(label)).collect::<Vec<_>>().join(", ");
-        let who = match marks.iter().filter(|(mark, _)| of(mark) > 0).count() - first.len() {
-            0 => format!("for calls of {names}"),
-            others => {
-                let others = counted(others as u64, "other mark");
-                format!("{} of it for calls of {names}, and the rest for {others}", part(first))
-            }
+        let others = marks.iter().filter(|(mark, _)| of(mark) > 0).count() - first.len();
+        let mut rest = Vec::from_iter((others > 0).then(|| counted(others as u64, "other mark")));
+        // From one percent on.
+        rest.extend((of_setups > overhead / 100).then(|| "first calls and ends of threads".to_owned()));
+        let who = if rest.is_empty() {
+            format!("for calls of {names}")
+        } else {
+            format!("{} of it for calls of {names}, and the rest for {}", part(first), rest.join(" and "))
         };
         let which = if first.len() == half.len() {
             "turns them off".to_owned()
         } else {
             format!("turns off {} marks that took {} of it", half.len(), part(&half))
         };
-        let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= overhead);
+        let is_too_high = snapshot.cpu_ns.is_some_and(|cpu| 0 < cpu && cpu <= of_calls);
         let (overhead, all) = (integer(overhead, Unit::Ns), integer(all, Unit::Ns));
         if is_too_high {
             return Some(format!(
@@ -340,6 +360,17 @@ impl Legend<'_> {
         self.names("unmeasured calls", self.rows().filter_map(of))
     }
 
+    /// The marks whose row leaves out calls with other events.
+    pub(super) fn with_other_events(&self) -> Option<String> {
+        let of = |(index, event): (usize, Option<&str>)| {
+            let mark = &self.snapshot.marks[index];
+            let values = mark.values.iter().find(|values| values.measured > 0 && Some(&*values.event) == event)?;
+            let without = mark.calls_without(values);
+            (without > 0).then(|| format!("{} ({} of {})", self.labels[index], exact(without), exact(mark.calls)))
+        };
+        self.names("calls while a mark recorded other events, in no column but calls", self.rows().filter_map(of))
+    }
+
     /// The marks with calls that did not return, and whether their cost is in the columns. That of calls in flight is
     /// known on the thread that took the snapshot.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = String> {
@@ -415,7 +446,8 @@ impl Legend<'_> {
         let is_rare = |values: &Values| values.measured > 0 && values.weight / values.measured >= 64;
         let mut values = self.snapshot.marks.iter().flat_map(|mark| &mark.values);
         let times = if values.any(|values| is_rare(values) && is_time(&values.event)) {
-            " Times of marks of which few calls are measured may be a third of the true ones, or twice as long."
+            " Times of marks of which few calls are measured may be a third of the true ones, or twice as long; \
+             those of calls shorter than the probe overhead may be several times as long."
         } else {
             ""
         };
@@ -604,18 +636,21 @@ mod tests {
     use crate::snapshot::Bucket;
 
     /// The sentences as a table has them.
-    fn lines<I>(snapshot: &Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'_>) -> I) -> String
+    fn lines<'a, I>(snapshot: &'a Snapshot, columns: usize, sentences: impl FnOnce(&Legend<'a>) -> I) -> String
     where
         I: IntoIterator<Item = String>,
     {
-        let (shares, labels) = (&Shares::new(snapshot), &snapshot.names());
-        let groups = &shares.groups(Sort::default());
-        let sentences = sentences(&Legend { snapshot, shares, groups, labels, columns });
         let mut out = String::new();
-        for sentence in sentences {
+        for sentence in sentences(&Legend::new(snapshot, Sort::default(), columns)) {
             wrap(&mut out, &sentence, 0, columns);
         }
         out
+    }
+
+    /// What is said about the cost of measuring, in one line.
+    fn cost(events: &[Event], marks: &[Mark], cpu_ns: u64, overhead_ns: u64) -> String {
+        let all = Snapshot { cpu_ns: Some(cpu_ns), overhead_ns: Some(overhead_ns), ..snapshot(events, marks) };
+        lines(&all, usize::MAX, Legend::cost)
     }
 
     #[test]
@@ -639,27 +674,21 @@ mod tests {
 
     #[test]
     fn marks_never_called_are_named_and_of_very_many_the_rest_is_counted() {
-        let never = |count: usize| {
-            let marks: Vec<_> = (0..count).map(|index| mark(&format!("never_{index}"), 0)).collect();
-            lines(&snapshot(&[], &marks), 80, |legend| legend.never_called().collect::<Vec<_>>())
-        };
+        let text =
+            |marks: &[Mark]| lines(&snapshot(&[], marks), 80, |legend| legend.never_called().collect::<Vec<_>>());
+        let never =
+            |count: usize| text(&(0..count).map(|index| mark(&format!("never_{index}"), 0)).collect::<Vec<_>>());
         assert_eq!(never(0), "");
-        assert_eq!(never(2), "never called: never_0, never_1\n");
         let off = Mark { on: false, ..mark("left_out", 0) };
-        let both = snapshot(&[], &[mark("never", 0), off]);
-        let both = lines(&both, 80, |legend| legend.never_called().collect::<Vec<_>>());
-        assert_eq!(both, "never called: never\noff: left_out\n");
-        let long = "n".repeat(999);
-        let text = lines(&snapshot(&[], &[mark(&long, 0)]), 80, |legend| legend.never_called().collect::<Vec<_>>());
+        assert_eq!(text(&[mark("never", 0), off]), "never called: never\noff: left_out\n");
+        let text = text(&[mark(&"n".repeat(999), 0)]);
         assert!(text.starts_with("never called: nnn") && text.lines().count() == 1, "{text}");
         let many = never(10_000);
         assert!(many.lines().count() <= LINES_OF_NAMES + 1, "{many}");
         let named = many.matches("never_").count();
         assert!(named > 6 * LINES_OF_NAMES, "{many}");
-        assert!(
-            many.replace("\n ", "").ends_with(&format!(", and {} more\n", exact((10_000 - named) as u64))),
-            "{many}"
-        );
+        let rest = format!(", and {} more\n", exact((10_000 - named) as u64));
+        assert!(many.replace("\n ", "").ends_with(&rest), "{many}");
     }
 
     #[test]
@@ -668,17 +697,16 @@ mod tests {
             let snapshot = snapshot(&[event(name, Unit::Count, Read::Syscall)], &[]);
             lines(&snapshot, 80, |legend| [legend.mode().to_owned()]).ends_with("mode only.\n")
         };
-        assert!(
-            ["cycles", "cycles:u", "mem:0x1000:rw", "mem:0x1000/8:w", "mem:0x1000:x:u"].iter().all(|n| is_of_user(n))
-        );
-        assert!(!["cycles:k", "cpu/event=1/uk", "mem:0x1000:rw:k", "sched:switch"].iter().any(|n| is_of_user(n)));
+        let of_user = ["cycles", "cycles:u", "mem:0x1000:rw", "mem:0x1000/8:w", "mem:0x1000:x:u"];
+        assert!(of_user.into_iter().all(is_of_user));
+        assert!(!["cycles:k", "cpu/event=1/uk", "mem:0x1000:rw:k", "sched:switch"].into_iter().any(is_of_user));
     }
 
     #[test]
     fn only_times_of_few_measured_calls_are_said_to_be_less_exact() {
         let of = |name: &str, unit, weight| {
-            let mut one = mark("f", 640);
-            one.values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
+            let values = vec![Values { weight, ..sample::values(name, 10, 1_000) }];
+            let one = Mark { values, ..mark("f", 640) };
             let snapshot = snapshot(&[event(name, unit, Read::User)], &[one]);
             lines(&snapshot, 200, |legend| legend.estimates(true)).contains("a third of the true ones")
         };
@@ -693,7 +721,7 @@ mod tests {
             let mut snapshot = snapshot(&events, &[]);
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(cpu_ns), Some(switches));
             snapshot.threads_at_once = Some(2);
-            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, |legend| legend.busy().into_iter())
+            head(&snapshot, 80) + "\n" + &lines(&snapshot, 80, Legend::busy)
         };
         let head = |cpu_ns, switches| with(&["time"], cpu_ns, switches);
         let first = "perfmark · wordcount · pid 4242 · ran 2.31 s, 1.20 s CPU · 4 threads, 2 at once\n";
@@ -721,7 +749,7 @@ mod tests {
             let mut snapshot = snapshot(&[event("task-clock", Unit::Ns, Read::Syscall)], &[one]);
             // Of two threads, which had both CPUs for much of the time.
             (snapshot.cpu_ns, snapshot.involuntary_switches) = (Some(2_500_000_000), Some(switches));
-            lines(&snapshot, 200, |legend| legend.busy().into_iter()).lines().next().map(str::to_owned)
+            lines(&snapshot, 200, Legend::busy).lines().next().map(str::to_owned)
         };
         let switched = "this machine was busy: marked calls were off the CPU for 30.0 % of their time, and 300 \
                         involuntary context switches";
@@ -749,19 +777,16 @@ mod tests {
         };
         let exact = text(false, 1);
         assert!(exact.starts_with("?: do not use these values: fine, below, large, small. They are below"), "{exact}");
-        assert!(
-            exact.ends_with(". Run the program again on an idle machine, or with fewer marks\n"),
-            "all calls are measured: {exact}"
-        );
+        let all_measured = ". Run the program again on an idle machine, or with fewer marks\n";
+        assert!(exact.ends_with(all_measured), "{exact}");
         let filter = "PERFMARK_FILTER='small=off, below=off, large=off'";
         let few =
             format!(". Measure all calls, of fewer marks and events: {filter} turns off those with the most calls\n");
         assert!(text(true, 1).ends_with(&few), "{}", text(true, 1));
         let costly = text(true, 100);
-        assert!(
-            costly.contains("fewer marks and events\n") && costly.contains(". Fewer measured calls would"),
-            "{costly}"
-        );
+        for part in ["fewer marks and events\n", ". Fewer measured calls would"] {
+            assert!(costly.contains(part), "{costly}");
+        }
         assert!(!costly.contains("too high for this run"), "{costly}");
         let too_high = "\nthe calibrated probe overhead is too high for this run, probably because the machine was \
                         busy or its clock rate changed: 1.00 µs of the 1.00 µs CPU time. Run the program again on an \
@@ -781,26 +806,27 @@ mod tests {
                 values: vec![Values { buckets: buckets.clone(), ..sample::values("time", 100_000, 1_000_000) }],
                 ..mark(name, 1)
             });
-            let marks: Vec<_> = marks.collect();
-            let mut snapshot = snapshot(&[], &marks);
-            snapshot.cpu_ns = Some(520_000_000);
-            snapshot.overhead_ns = Some(overhead.iter().sum());
-            lines(&snapshot, 200, |legend| legend.cost().into_iter())
+            cost(&[], &marks.collect::<Vec<_>>(), 520_000_000, overhead.iter().sum())
         };
         let sentence = |overhead| sentence_of(overhead, 0);
         let expected = "measuring took about 460 ms of the 520 ms CPU time, 89 % of it for calls of `discard`, \
                         `peek`, and the rest for 1 other mark. PERFMARK_BUDGET=2% limits this, and so does \
                         `every = 64` on these marks; PERFMARK_FILTER='discard=off, peek=off' turns them off\n";
-        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]).replace("\n  ", " "), expected);
+        assert_eq!(sentence([200_000_000, 210_000_000, 50_000_000, 0]), expected);
         assert!(sentence([460_000_000, 0, 0, 0]).contains(" CPU time, for calls of `peek`. PERFMARK_BUDGET"));
         assert_eq!(sentence([5_000_000, 5_000_000, 0, 0]), "");
-        let mut unknown = snapshot(&[], &[mark("peek", 1)]);
-        (unknown.cpu_ns, unknown.overhead_ns) = (Some(2), Some(1));
-        assert_eq!(lines(&unknown, 200, |legend| legend.cost().into_iter()), "", "no mark is known to take it");
+        let of_threads = "perfmark's work at first calls and ends of threads took about 1 ns, with its waits; the CPU \
+                          time was 2 ns. Fewer threads limit this, and so do fewer marks\n";
+        assert_eq!(cost(&[], &[mark("peek", 1)], 2, 1), of_threads);
+        let with_threads = cost(&[], &[Mark { overhead_ns: Some(30), ..mark("peek", 1) }], 100, 40);
+        let rest = ", 75 % of it for calls of `peek`, and the rest for first calls and ends of threads. ";
+        assert!(with_threads.contains(rest), "{with_threads}");
+        for overhead in [0, 1] {
+            let free = Mark { overhead_ns: Some(overhead), ..mark("f", 1) };
+            assert_eq!(cost(&[], &[free], 0, overhead), "", "it took no time");
+        }
         let many: Vec<_> = (0..20).map(|n| Mark { overhead_ns: Some(5), ..mark(&format!("f{n}"), 1) }).collect();
-        let mut of_many = snapshot(&[], &many);
-        (of_many.cpu_ns, of_many.overhead_ns) = (Some(200), Some(100));
-        let text = lines(&of_many, 1_000, |legend| legend.cost().into_iter());
+        let text = cost(&[], &many, 200, 100);
         assert!(text.contains(", 15 % of it for calls of `f0`, `f1`, `f2`, and the rest for 17 other marks"), "{text}");
         assert!(text.ends_with("f8=off, f9=off' turns off 10 marks that took 50 % of it\n"), "{text}");
         let of_futures = sentence_of([460_000_000, 0, 0, 0], 7);
@@ -812,9 +838,7 @@ mod tests {
     fn advice_about_the_cost_of_measuring_has_an_effect() {
         let advice = |every, read| {
             let busy = Mark { overhead_ns: Some(50), every, ..mark("busy", 1) };
-            let mut snapshot = snapshot(&[event("instructions", Unit::Count, read)], &[busy]);
-            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));
-            let text = lines(&snapshot, 200, |legend| legend.cost().into_iter());
+            let text = cost(&[event("instructions", Unit::Count, read)], &[busy], 100, 50);
             text.split_once("`busy`. ").expect("advice").1.to_owned()
         };
         // There may be a filter already, which has the `every`.
@@ -826,16 +850,12 @@ mod tests {
             let mut values = sample::values("time", 1, 9);
             values.overhead.total = of_measured;
             let busy = Mark { overhead_ns: Some(50), skipped: 9, every: 16, values: vec![values], ..mark("busy", 10) };
-            let mut snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &[busy]);
-            (snapshot.cpu_ns, snapshot.overhead_ns) = (Some(100), Some(50));
-            lines(&snapshot, 200, |legend| legend.cost().into_iter())
+            cost(&[event("time", Unit::Ns, Read::Ticks)], &[busy], 100, 50)
         };
-        assert!(
-            skips(20).contains("`busy`. Most of this is for calls that were skipped; `busy=off`, "),
-            "{}",
-            skips(20)
-        );
-        assert!(skips(30).contains(" on these marks limits this; "), "{}", skips(30));
+        let skipped = "`busy`. Most of this is for calls that were skipped; `busy=off`, ";
+        for (of_measured, part) in [(20, skipped), (30, " on these marks limits this; ")] {
+            assert!(skips(of_measured).contains(part), "{}", skips(of_measured));
+        }
     }
 
     #[test]
@@ -875,36 +895,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_about_measuring_that_took_no_time() {
-        for overhead in [0, 1] {
-            let mark = Mark { overhead_ns: Some(overhead), ..mark("f", 1) };
-            let snapshot =
-                Snapshot { overhead_ns: Some(overhead), cpu_ns: Some(0), ..snapshot(&[], std::slice::from_ref(&mark)) };
-            assert_eq!(lines(&snapshot, 200, |legend| legend.cost().into_iter()), "");
-        }
-    }
-
-    #[test]
     fn skipped_calls_are_in_one_sentence_with_the_reason() {
         let skips = |name, every, budget_percent| Mark { every, budget_percent, skipped: 60, ..mark(name, 64) };
         let marks = [skips("peek", 16, None), skips("parse", 1, None), skips("run", 1, Some(2.0))];
         let marks = marks.map(|one| Mark { values: vec![sample::values("time", 4, 9)], ..one });
         let snapshot = snapshot(&[event("time", Unit::Ns, Read::Ticks)], &marks);
         let expected = "skipped calls: peek (60 of 64, every = 16), parse (60 of 64, earlier settings)\n";
-        assert_eq!(lines(&snapshot, 200, |legend| legend.skipped().into_iter()), expected);
+        assert_eq!(lines(&snapshot, 200, Legend::skipped), expected);
     }
 
     #[test]
     fn the_marks_that_a_budget_measures_in_part_are_named() {
         let sentence = |skipped: &[u64]| {
             let marks = ["peek", "discard", "parse", "main"].iter().zip(skipped);
-            let within = |(name, skipped): (&&str, &u64)| Mark {
-                budget_percent: Some(2.0),
-                skipped: *skipped,
-                ..mark(name, 4_096)
-            };
-            let snapshot = snapshot(&[], &marks.map(within).collect::<Vec<_>>());
-            lines(&snapshot, 200, |legend| legend.budget().into_iter())
+            let budget_percent = Some(2.0);
+            let marks = marks.map(|(name, &skipped)| Mark { budget_percent, skipped, ..mark(name, 4_096) });
+            let snapshot = snapshot(&[], &marks.collect::<Vec<_>>());
+            lines(&snapshot, 200, Legend::budget)
         };
         let some = "budget of 2 % of the CPU time: measured 2 of 4 marks in part: `discard` one call in 4,096, \
                     `peek` one call in 4\n";

@@ -7,7 +7,7 @@ use super::column::{self, CALLS, Column, RowValues};
 use super::hot_lines::{HotLines, Outside, Row};
 use super::legend::{self, Legend};
 use super::quantity::{ESTIMATE, NEAR, Quantity};
-use super::share::{Group, Shares};
+use super::share::Group;
 use super::text::{beginning, one_line};
 use super::view::View;
 use super::{coverage, details, sampling, table, unfinished};
@@ -18,44 +18,42 @@ use crate::text::{escape_markdown, sanitize, sentence_in_markdown};
 const LIKE: usize = 120;
 
 pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
-    let names = snapshot.names();
-    let shares = Shares::new(snapshot);
-    let groups = shares.groups(view.sort);
-    let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &names, columns: usize::MAX };
+    let legend = Legend::new(snapshot, view.sort, usize::MAX);
+    let Legend { shares, groups, labels, .. } = &legend;
     let mut out = sentence_in_markdown(&legend::head(snapshot, usize::MAX)) + "\n" + &lines("", legend.above());
     out.push('\n');
     if groups.is_empty() {
         out.extend([legend::no_rows(snapshot), "\n\n"]);
-        hot_lines(&mut out, snapshot, &groups, &names, view);
+        hot_lines(&mut out, &legend, view);
         let sentences = sampling::legend(snapshot).into_iter().chain(legend.rest(view.details.as_ref()));
         return out + &lines("- ", sentences);
     }
-    let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, &shares);
+    let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, shares);
     let all = groups.iter().flat_map(|group| group.marks.iter().map(move |&index| row(index, group)));
     let columns = column::of_marks(&all.collect::<Vec<_>>());
     let columns: Vec<Column> = columns.into_iter().filter(|column| column.is_shown(LIKE)).collect();
     let mut has = [false; 2];
-    for group in &groups {
+    for group in groups {
         let (shown, rest) = group.marks.split_at(view.rows(group.marks.len()));
         let mut table = |out: &mut String, marks: &[usize]| {
             heads(out, &[&escape_markdown(&table::head(group))], &columns);
             for &index in marks {
                 let cells = cells(&columns, &row(index, group), &mut has);
-                self::row(out, [code_in_cell(&names[index])].into_iter().chain(cells));
+                self::row(out, [code_in_cell(&labels[index])].into_iter().chain(cells));
             }
             out.push('\n');
         };
         if !shown.is_empty() {
             table(&mut out, shown);
         }
-        if let Some(summary) = table::rest(group, &shares, view) {
+        if let Some(summary) = table::rest(group, shares, view) {
             _ = writeln!(out, "<details><summary>{}</summary>\n", escape_markdown(&summary.to_string()));
             table(&mut out, rest);
             out.push_str("</details>\n\n");
         }
     }
-    hot_lines(&mut out, snapshot, &groups, &names, view);
-    details(&mut out, snapshot, &groups, &names, &shares, view, &mut has);
+    hot_lines(&mut out, &legend, view);
+    details(&mut out, &legend, view, &mut has);
     let mut sentences = String::new();
     for &index in groups.iter().flat_map(|group| &group.marks) {
         let (mark, shown) = (&snapshot.marks[index], shares.shown(&snapshot.marks[index]));
@@ -63,7 +61,7 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         let sentence =
             if has_details { coverage::sentence(mark, &shown) } else { coverage::without_skipped(mark, &shown) };
         if let Some(sentence) = sentence {
-            _ = writeln!(sentences, "- {}: {}", code(&names[index]), sentence_in_markdown(&sanitize(&sentence)));
+            _ = writeln!(sentences, "- {}: {}", code(&labels[index]), sentence_in_markdown(&sanitize(&sentence)));
         }
     }
     sentences += &lines("- ", legend.skipped());
@@ -75,14 +73,14 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
 }
 
 /// The hottest lines of the marks that have a row, and functions outside of marks.
-fn hot_lines(out: &mut String, snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], view: &View) {
+fn hot_lines(out: &mut String, Legend { snapshot, groups, labels, .. }: &Legend<'_>, view: &View) {
     if snapshot.sampled().is_empty() {
         return;
     }
     let mut hot_lines = HotLines::new(snapshot, view.reads_sources);
     let mut rows = Vec::new();
     for &index in groups.iter().flat_map(|group| &group.marks[..view.rows(group.marks.len())]) {
-        rows.extend(hot_lines.of(index, view).into_iter().map(|row| (names[index].clone(), row)));
+        rows.extend(hot_lines.of(index, view).into_iter().map(|row| (labels[index].clone(), row)));
     }
     sampled(out, "hottest lines", rows);
     for Outside { sentence, functions } in hot_lines.outside() {
@@ -118,24 +116,17 @@ fn sampled(out: &mut String, head: &str, rows: Vec<(String, Row)>) {
 }
 
 /// A row for each event of the marks that the view shows in detail.
-fn details(
-    out: &mut String,
-    snapshot: &Snapshot,
-    groups: &[Group<'_>],
-    names: &[String],
-    shares: &Shares<'_>,
-    view: &View,
-    has: &mut [bool; 2],
-) {
-    let marks = details::chosen(snapshot, groups, view);
+fn details(out: &mut String, legend: &Legend<'_>, view: &View, has: &mut [bool; 2]) {
+    let Legend { snapshot, shares, labels, .. } = legend;
+    let marks = details::chosen(legend, view);
     if marks.is_empty() {
         return;
     }
     let first = column::COLUMNS.into_iter().filter(|column| column.head == CALLS);
     let columns: Vec<Column> = first.chain(details::columns().filter(|column| column.is_shown(LIKE))).collect();
     heads(out, &["details", "event"], &columns);
-    for &index in marks {
-        let (mark, name) = (&snapshot.marks[index], code_in_cell(&names[index]));
+    for index in marks {
+        let (mark, name) = (&snapshot.marks[index], code_in_cell(&labels[index]));
         let shown = shares.shown(mark);
         let events = shown.iter().copied().map(Some).chain(shown.is_empty().then_some(None));
         for values in events {

@@ -131,16 +131,12 @@ impl Format {
             "svg" => Ok(Self::FlameGraph),
             #[cfg(feature = "prometheus")]
             "openmetrics" => Ok(Self::OpenMetrics),
-            _ => Err(Self::unsupported(name)),
-        }
-    }
-
-    fn unsupported(name: &str) -> String {
-        match Self::FEATURES.iter().find(|(known, _)| *known == name) {
-            Some((_, feature)) => {
-                format!("this build of perfmark does not support {name}: enable its feature `{feature}`")
-            }
-            None => format!("unknown format `{name}`; expected one of {}", Self::NAMES.join(", ")),
+            _ => Err(match Self::FEATURES.iter().find(|(known, _)| *known == name) {
+                Some((_, feature)) => {
+                    format!("this build of perfmark does not support {name}: enable its feature `{feature}`")
+                }
+                None => format!("unknown format `{name}`; expected one of {}", Self::NAMES.join(", ")),
+            }),
         }
     }
 }
@@ -356,19 +352,20 @@ impl<'a> Report<'a> {
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { snapshot, view, .. } = self;
+        let for_people = || snapshot.for_known_calls();
         // Every line ends with a newline.
         f.write_str(&match self.format {
-            Format::Table => table::render(snapshot, view),
+            Format::Table => table::render(&for_people(), view),
             #[cfg(feature = "json")]
-            Format::Json => json::render(snapshot),
+            Format::Json => json::render(&**snapshot),
             #[cfg(feature = "csv")]
-            Format::Csv => csv::render(snapshot, view.sort),
-            Format::Markdown => markdown::render(snapshot, view),
+            Format::Csv => csv::render(&for_people(), view.sort),
+            Format::Markdown => markdown::render(&for_people(), view),
             #[cfg(feature = "html")]
             Format::Html => html::render(snapshot, &self.runs, view.reads_sources),
-            Format::Folded => stacks::render(snapshot),
+            Format::Folded => stacks::render(&for_people()),
             #[cfg(feature = "flamegraph")]
-            Format::FlameGraph => flame_graph::render(snapshot),
+            Format::FlameGraph => flame_graph::render(&for_people()),
             #[cfg(feature = "prometheus")]
             Format::OpenMetrics => openmetrics::render(snapshot),
         })

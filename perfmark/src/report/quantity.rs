@@ -310,12 +310,4 @@ mod tests {
             assert_eq!(percent(part, all).to_string(), text);
         }
     }
-
-    #[test]
-    fn rounded_counts_have_a_noun() {
-        assert_eq!(
-            [0, 1, 12_000].map(|calls| rounded_count(calls, "call")).join(", "),
-            "0 calls, 1 call, 12.0 k calls"
-        );
-    }
 }

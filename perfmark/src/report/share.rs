@@ -13,6 +13,9 @@ use super::view::Sort;
 use crate::compact::{Collect as _, Map, sort_by, sort_by_key};
 use crate::snapshot::{Event, Mark, Read, Snapshot, Unit, Values};
 
+/// The time between the polls of an async call.
+const SUSPENDED: &str = "suspended";
+
 /// What the shares of an event are relative to.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Denominator {
@@ -51,7 +54,7 @@ impl<'a> Shares<'a> {
         }
         // Async calls are suspended together, but each thread runs, or waits, one at a time.
         let all = i128::from(snapshot.wall_ns).saturating_mul(snapshot.threads.max(1).into());
-        let is_bounded = |event: &&Event| event.unit == Unit::Ns && event.name != "suspended";
+        let is_bounded = |event: &&Event| event.unit == Unit::Ns && event.name != SUSPENDED;
         let bounded = snapshot.events.iter().filter(is_bounded).map(|event| event.name.as_str()).collect_set();
         let most = |event| bounded.contains(event).then_some(all);
         let denominators =
@@ -83,8 +86,12 @@ impl<'a> Shares<'a> {
         const VISIBLE: i128 = 1_000;
         let Denominator { sum, most, is_impossible, .. } = self.denominator(&values.event);
         let (own, total) = (whole_self(values).unwrap_or(0), whole_total(values));
-        let is_below =
-            |of: i128| of < 0 && of.unsigned_abs() * VISIBLE.unsigned_abs() > sum && !ratio::is_noise(values, of);
+        // A poll begins before that of a call that it awaits, and ends after it: so its call is suspended for less.
+        let may_be_below = values.event == SUSPENDED;
+        let is_below = |of: i128| {
+            let is_visible = of < 0 && of.unsigned_abs() * VISIBLE.unsigned_abs() > sum;
+            is_visible && !may_be_below && !ratio::is_noise(values, of)
+        };
         let error = values.relative_error().unwrap_or(0.0);
         let is_above = most.is_some_and(|most| exceeds(own, most, error));
         let has_error = error > 0.5;
@@ -226,7 +233,7 @@ impl Sort {
     /// ```
     #[must_use]
     pub fn order(self, snapshot: &Snapshot) -> Vec<usize> {
-        Shares::new(snapshot).order(self)
+        Shares::new(&snapshot.for_known_calls()).order(self)
     }
 }
 
@@ -357,6 +364,17 @@ mod tests {
     }
 
     #[test]
+    fn an_async_call_may_be_suspended_for_less_time_than_the_one_that_it_awaits() {
+        let is_impossible = |name: &str| {
+            let of = |total, own| Values { self_sum: Some(own), ..values(name, 1, total) };
+            let marks = [of(990, -10), of(1_000, 1_000)].map(|values| Mark { values: vec![values], ..mark("f", 1) });
+            let snapshot = snapshot(&[event(name, Unit::Ns, Read::Ticks)], &marks);
+            Shares::new(&snapshot).is_impossible(&snapshot.marks[0].values[0])
+        };
+        assert_eq!(["suspended", "time"].map(is_impossible), [false, true]);
+    }
+
+    #[test]
     fn values_that_cannot_be_true_are_found() {
         let is_impossible = |name: &str, change: fn(&mut Values)| {
             let estimate = |total, own| Values {
@@ -470,7 +488,7 @@ mod tests {
 
     #[test]
     fn marks_are_ordered_by_self_of_the_event_that_most_measured_and_those_without_it_follow() {
-        let events = [event("cycles", Unit::Count, Read::User), event("time", Unit::Ns, Read::Ticks)];
+        let events = [event("time", Unit::Ns, Read::Ticks), event("cycles", Unit::Count, Read::User)];
         let cycles = |total, own| vec![Values { self_sum: Some(own), ..values("cycles", 1, total) }];
         let mut marks = ["never", "only_time", "small", "large", "nothing"].map(|name| mark(name, 1));
         marks[0].calls = 0;
@@ -487,13 +505,5 @@ mod tests {
         assert_eq!(Shares::new(&snapshot(&events, &marks)).leading(), Some("time"));
         let unmeasured = snapshot(&events, &marks[4..]);
         assert_eq!(groups(&unmeasured, Sort::SelfCost), [(None, vec![0])]);
-    }
-
-    #[test]
-    fn the_first_event_that_marks_name_orders_them() {
-        let events = [event("time", Unit::Ns, Read::Ticks), event("task-clock", Unit::Ns, Read::Syscall)];
-        let mut one = mark("one", 1);
-        one.values = vec![values("task-clock", 1, 5), values("time", 1, 9)];
-        assert_eq!(Shares::new(&snapshot(&events, &[one])).leading(), Some("task-clock"));
     }
 }

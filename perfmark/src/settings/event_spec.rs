@@ -19,6 +19,8 @@ pub(crate) enum EventSpec {
     OffCpu(OffCpuKind),
     /// Ticks between the polls of an async call.
     Suspended,
+    /// What the thread allocated.
+    Allocated(Allocated),
     Counter(Event),
     /// A name that no event has.
     Unknown(&'static str),
@@ -33,6 +35,13 @@ pub(crate) enum OffCpuKind {
     Blocked,
     /// The thread could run, and the kernel ran another one.
     Preempted,
+}
+
+/// What is counted of a thread's allocations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allocated {
+    Blocks,
+    Bytes,
 }
 
 impl OffCpuKind {
@@ -83,6 +92,8 @@ impl EventSpec {
             "time" => return Some(Self::Time),
             "on_cpu" | "on-cpu" => return Some(Self::OnCpu),
             "suspended" => return Some(Self::Suspended),
+            "allocations" => return Some(Self::Allocated(Allocated::Blocks)),
+            "allocated_bytes" | "allocated-bytes" => return Some(Self::Allocated(Allocated::Bytes)),
             _ => {}
         }
         // perf's events have hyphens.
@@ -93,7 +104,7 @@ impl EventSpec {
     pub(crate) fn is_in_ticks(&self) -> bool {
         match self {
             Self::Time | Self::OnCpu | Self::Suspended => true,
-            Self::OffCpu(_) | Self::Counter(_) | Self::Unknown(_) => false,
+            Self::OffCpu(_) | Self::Allocated(_) | Self::Counter(_) | Self::Unknown(_) => false,
         }
     }
 
@@ -102,12 +113,13 @@ impl EventSpec {
         match self {
             Self::Time | Self::OnCpu | Self::OffCpu(_) | Self::Suspended => Unit::Ns,
             Self::Counter(event) if event.is_time() => Unit::Ns,
-            Self::Counter(_) | Self::Unknown(_) => Unit::Count,
+            Self::Allocated(_) | Self::Counter(_) | Self::Unknown(_) => Unit::Count,
         }
     }
 
     /// The names of perfmark's own events.
-    const OWN: [&str; 6] = ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended"];
+    const OWN: [&str; 8] =
+        ["time", "on_cpu", "off_cpu", "blocked", "preempted", "suspended", "allocations", "allocated_bytes"];
 
     /// Parses a name from a user. A name that is unknown on this machine is an error. An event that is refused for
     /// another reason is not: the report explains it.
@@ -137,6 +149,8 @@ impl Display for EventSpec {
             Self::OnCpu => f.write_str("on_cpu"),
             Self::OffCpu(kind) => f.write_str(kind.name()),
             Self::Suspended => f.write_str("suspended"),
+            Self::Allocated(Allocated::Blocks) => f.write_str("allocations"),
+            Self::Allocated(Allocated::Bytes) => f.write_str("allocated_bytes"),
             Self::Counter(event) => event.fmt(f),
             Self::Unknown(name) => f.write_str(name),
         }

@@ -17,7 +17,7 @@ pub(crate) mod counter_access;
 
 pub use budget::{Budget, BudgetError};
 #[cfg(feature = "record")]
-pub(crate) use event_spec::{EventSpec, OffCpuKind};
+pub(crate) use event_spec::{Allocated, EventSpec, OffCpuKind};
 pub use filter::{Filter, FilterError, SettingsError};
 #[cfg(feature = "record")]
 pub(crate) use find_event::find_event;

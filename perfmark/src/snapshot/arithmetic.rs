@@ -349,11 +349,10 @@ impl Values {
         self.extrapolated |= other.extrapolated;
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.into_iter().chain(other.max).max();
-        let larger = |one: u64, two: u64| one.max(two);
         self.overhead = Overhead {
-            in_call: larger(self.overhead.in_call, other.overhead.in_call),
-            total: larger(self.overhead.total, other.overhead.total),
-            noise: larger(self.overhead.noise, other.overhead.noise),
+            in_call: self.overhead.in_call.max(other.overhead.in_call),
+            total: self.overhead.total.max(other.overhead.total),
+            noise: self.overhead.noise.max(other.overhead.noise),
         };
         let mut buckets = Map::new();
         for &Bucket { low, high, calls } in self.buckets.iter().chain(&other.buckets) {

@@ -42,7 +42,9 @@ pub struct Snapshot {
     /// (`ru_nivcsw` of getrusage(2)); `None` if it is not known.
     #[cfg_attr(feature = "serde", serde(default))]
     pub involuntary_switches: Option<u64>,
-    /// What all marks took at least, in nanoseconds: the sum of [`Mark::overhead_ns`]; `None` if no mark has it.
+    /// What measuring took at least, in nanoseconds: the sum of [`Mark::overhead_ns`], and the time of threads' first
+    /// calls and ends, in which they may have waited. The setup of the first thread that called a mark is not included.
+    /// `None` if no mark has it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub overhead_ns: Option<u64>,
     /// The number of calls of [`reset`](crate::reset) before it.
@@ -222,7 +224,7 @@ pub struct Mark {
     pub calls: u64,
     /// Calls that had begun and not ended when the snapshot was taken.
     pub in_flight: u64,
-    /// Of `calls`, those that a panic ended: in no distribution.
+    /// Of `calls`, those that a panic ended: in no distribution. A skipped call is not among them, however it ended.
     pub unwound: u64,
     /// Of `calls` of an async function, those whose future was dropped in the middle: in no distribution.
     pub cancelled: u64,
@@ -276,6 +278,8 @@ impl Mark {
 /// `weight`, not to `measured`, and `mean` is `sum / weight`. Without `every`, `weight` equals `measured`.
 ///
 /// `self_sum` is over `weight + imputed` calls, and so is `total`, without calls inside another call of the same mark.
+/// If calls were skipped, `weight` is an estimate of `measured + skipped`; reports for people multiply the sums by
+/// `(measured + skipped) / weight`.
 ///
 /// Sums are signed, because the cost of the probes is subtracted from them. Counts and sums are additive: those of two
 /// threads, two processes or two spans of time add up to those of both.

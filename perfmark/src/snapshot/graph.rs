@@ -61,7 +61,8 @@ impl Node {
 impl Snapshot {
     /// Keeps only the marks for which `keep` returns `true`. In the [call graph](Self::call_graph), callees of the
     /// other marks move to those marks' callers. Samples directly in the other marks are removed, and
-    /// [counted](crate::Samples::removed). [`overhead_ns`](Self::overhead_ns) is that of the marks that stay.
+    /// [counted](crate::Samples::removed). [`overhead_ns`](Self::overhead_ns) is that of the marks that stay, without
+    /// that of threads' first calls and ends.
     ///
     /// ```
     /// let mut snapshot = perfmark::snapshot();

@@ -15,6 +15,8 @@ mod serde_format;
 mod data;
 pub(crate) mod quantile;
 mod arithmetic;
+#[cfg(feature = "record")]
+mod known_calls;
 mod graph;
 mod sources;
 mod sampled;

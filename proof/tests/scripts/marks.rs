@@ -21,6 +21,8 @@ pub enum Source {
     OnCpu,
     /// All time off the CPU, or the part that was blocked, or preempted.
     OffCpu(usize),
+    /// Allocated blocks, or their bytes.
+    Allocated(usize),
     Counter(Kind),
 }
 
@@ -30,6 +32,8 @@ pub const EVENTS: &[(&str, Source)] = &[
     ("off_cpu", Source::OffCpu(0)),
     ("blocked", Source::OffCpu(1)),
     ("preempted", Source::OffCpu(2)),
+    ("allocations", Source::Allocated(0)),
+    ("allocated_bytes", Source::Allocated(1)),
     ("cycles", Source::Counter(Kind::Hardware(0))),
     ("cache-misses", Source::Counter(Kind::Hardware(3))),
     ("branch-misses", Source::Counter(Kind::Hardware(5))),
@@ -176,6 +180,9 @@ marks! {
     nc nc_every nc_fence nc_poll nc_poll_fence: cycles on_cpu;
     tob tob_every tob_fence tob_poll tob_poll_fence: time off_cpu blocked;
     tobp tobp_every tobp_fence tobp_poll tobp_poll_fence: time off_cpu blocked preempted;
+    ta ta_every ta_fence ta_poll ta_poll_fence: time allocated_bytes;
+    tab tab_every tab_fence tab_poll tab_poll_fence: time allocations allocated_bytes;
+    ca ca_every ca_fence ca_poll ca_poll_fence: cycles allocations;
     tn tn_every tn_fence tn_poll tn_poll_fence: time on_cpu;
     p p_every p_fence p_poll p_poll_fence: page_faults;
     cpm cpm_every cpm_fence cpm_poll cpm_poll_fence: cycles page_faults minor_faults;

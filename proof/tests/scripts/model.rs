@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::env;
 
 use perfmark::Snapshot;
-use perfmark::private::recording::innermost;
+use perfmark::private::recording::{allocate, innermost};
 use perfmark_rdpmc::script::{self, Kind};
 
 use crate::compare::Number;
@@ -38,6 +38,8 @@ pub struct Model {
 pub struct Thread {
     /// Nanoseconds off the CPU: all, blocked, preempted.
     off_cpu: [u64; 3],
+    /// Allocated blocks, and their bytes.
+    allocated: [u64; 2],
     counters: Vec<(Kind, Counter)>,
     pub open: Vec<Open>,
     /// Of each weight, the means by which calls that were not counted are imputed.
@@ -191,6 +193,7 @@ impl Thread {
             Source::Ticks => of(now),
             Source::OnCpu => of(enabled),
             Source::OffCpu(kind) => of(self.off_cpu[kind]),
+            Source::Allocated(kind) => of(self.allocated[kind]),
             Source::Counter(kind) => {
                 let Counter { value, off, off_since } = *self.counter(kind);
                 let running = enabled - off - off_since.map_or(0, |since| enabled - since);
@@ -282,6 +285,12 @@ impl Model {
         if counter.off_since.is_none() {
             counter.value += times;
         }
+    }
+
+    pub fn allocate(&mut self, thread: usize, bytes: usize) {
+        allocate(bytes, false);
+        let [blocks, all_bytes] = &mut self.threads[thread].allocated;
+        (*blocks, *all_bytes) = (*blocks + 1, *all_bytes + bytes as u64);
     }
 
     pub fn take_away(&mut self, thread: usize, kind: Kind) {

@@ -52,6 +52,7 @@ fn run(steps: &[Step]) {
         match step {
             Step::Pass(nanoseconds) => model(|model, _| model.pass(*nanoseconds)),
             Step::Count(kind, times) => model(|model, thread| model.count(thread, *kind, *times)),
+            Step::Allocate(bytes) => model(|model, thread| model.allocate(thread, *bytes)),
             Step::Move(by, value) => script::move_all(*by, |n| value.wrapping_mul(n as u64 | 1)),
             Step::TakeAway(kind) => model(|model, thread| model.take_away(thread, *kind)),
             Step::GiveBack(kind) => model(|model, thread| model.give_back(thread, *kind)),

@@ -12,6 +12,7 @@ use crate::model::READINGS_COUNT;
 pub enum Step {
     Pass(u64),
     Count(Kind, u64),
+    Allocate(usize),
     Move(usize, u64),
     TakeAway(Kind),
     GiveBack(Kind),
@@ -104,7 +105,7 @@ impl Script {
         let others = if is_async(&(seed as usize % MARKS.len())) { 1 } else { random.of(&[0, 0, 1, 2]) };
         let others: Vec<u64> = (0..others).map(|_| random.below(MARKS.len() as u64)).collect();
         // The last ones have no fast hooks.
-        let usable = if mode == Mode::ReadingsCount { MARKS.len() - 4 * FORMS } else { MARKS.len() };
+        let usable = if mode == Mode::ReadingsCount { MARKS.len() - 5 * FORMS } else { MARKS.len() };
         let marks = others.into_iter().chain([seed]).map(|mark| mark as usize % usable);
         // Calls of several polls are not compared to that precision.
         let marks = marks.map(|mark| if mode == Mode::ReadingsCount { mark / FORMS * FORMS + mark % 3 } else { mark });
@@ -165,6 +166,7 @@ impl Script {
                 Step::TurnOff(Some(random.of(&self.calls)).filter(|_| random.one_in(2)))
             }
             0..=1 => Step::Pass(1 + random.size()),
+            2 if random.one_in(2) => Step::Allocate(random.size() as usize),
             2..=4 => Step::Count(random.of(&counters()), random.size()),
             5 => Step::Move(
                 random.below(7) as usize,

@@ -39,10 +39,10 @@ impl<'a> Bytes<'a> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    /// A number, if the record has it: the outer `None` is the end of the bytes.
-    #[expect(clippy::option_option, reason = "the end of the bytes, and a number that the record does not have")]
-    pub(super) fn u64_if(&mut self, is_there: bool) -> Option<Option<u64>> {
-        if is_there { self.u64().map(Some) } else { Some(None) }
+    /// What `parse` reads, if the record has it: the outer `None` is the end of the bytes.
+    #[expect(clippy::option_option, reason = "the end of the bytes, and what the record does not have")]
+    pub(super) fn given<T>(&mut self, is_given: bool, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        if is_given { parse(self).map(Some) } else { Some(None) }
     }
 
     /// All the rest up to the first zero byte, which is the end of a text.

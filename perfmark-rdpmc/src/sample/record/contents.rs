@@ -96,9 +96,9 @@ impl<'a> BranchStack<'a> {
         let count = bytes.u64()?;
         // The kernel leaves out the rest if there is no branch stack at all, in the middle of other data. Like perf,
         // expects the index all the same.
-        let hardware_index = bytes.u64_if(has_index)?;
+        let hardware_index = bytes.given(has_index, Bytes::u64)?;
         let words = bytes.words(count.checked_mul(3)?)?;
-        let counters = if has_counters { Some(bytes.words(count)?) } else { None };
+        let counters = bytes.given(has_counters, |bytes| bytes.words(count))?;
         Some(Self { hardware_index, counters, words })
     }
 
@@ -249,13 +249,7 @@ impl DataSource {
             0x0f => Some("LVLNUM_NA"),
             _ => None,
         };
-        let hops = match self.hops {
-            0x01 => Some("HOPS_0"),
-            0x02 => Some("HOPS_1"),
-            0x03 => Some("HOPS_2"),
-            0x04 => Some("HOPS_3"),
-            _ => None,
-        };
+        let hops = ["HOPS_0", "HOPS_1", "HOPS_2", "HOPS_3"].get(usize::from(self.hops).wrapping_sub(1)).copied();
         set(OPERATIONS, self.operation.into())
             .chain(set(LEVEL_BITS, self.level_bits))
             .chain(level)

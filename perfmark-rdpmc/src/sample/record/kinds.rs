@@ -60,7 +60,7 @@ impl<'a> Mmap<'a> {
     pub(super) fn parse(mut bytes: Bytes<'a>, misc: Misc, is_mmap2: bool) -> Option<Self> {
         let thread = ThreadId::parse(&mut bytes)?;
         let (address, length, offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        let more = if is_mmap2 { Some(Mmap2::parse(&mut bytes, misc)?) } else { None };
+        let more = bytes.given(is_mmap2, |bytes| Mmap2::parse(bytes, misc))?;
         let is_data = misc.bit_13();
         Some(Self { thread, address, length, offset, is_data, more, path: bytes.text() })
     }
@@ -189,7 +189,7 @@ pub struct Switch {
 
 impl Switch {
     pub(super) fn parse(mut bytes: Bytes<'_>, misc: Misc, has_other: bool) -> Option<Self> {
-        let other = if has_other { Some(ThreadId::parse(&mut bytes)?) } else { None };
+        let other = bytes.given(has_other, ThreadId::parse)?;
         Some(Self { is_out: misc.bit_13(), is_preempted: misc.bit_14(), other })
     }
 }

@@ -40,21 +40,18 @@ impl Origin {
     /// Parses the end of a record that is not a sample (`__perf_event__output_id_sample` in `kernel/events/core.c`,
     /// linux 6.12).
     pub(super) fn parse(mut bytes: Bytes<'_>, layout: &Layout) -> Option<Self> {
-        let mut origin = Self::default();
         if !layout.has_origin {
-            return Some(origin);
+            return Some(Self::default());
         }
-        if layout.has(Content::THREAD) {
-            origin.thread = Some(ThreadId::parse(&mut bytes)?);
-        }
-        origin.time = bytes.u64_if(layout.has(Content::TIME))?;
-        origin.id = bytes.u64_if(layout.has(Content::ID))?;
-        origin.stream_id = bytes.u64_if(layout.has(Content::STREAM_ID))?;
-        if layout.has(Content::CPU) {
-            origin.cpu = Some(Self::parse_cpu(&mut bytes)?);
-        }
-        origin.id = origin.id.or(bytes.u64_if(layout.has(Content::IDENTIFIER))?);
-        Some(origin)
+        let origin = Self {
+            thread: bytes.given(layout.has(Content::THREAD), ThreadId::parse)?,
+            time: bytes.given(layout.has(Content::TIME), Bytes::u64)?,
+            id: bytes.given(layout.has(Content::ID), Bytes::u64)?,
+            stream_id: bytes.given(layout.has(Content::STREAM_ID), Bytes::u64)?,
+            cpu: bytes.given(layout.has(Content::CPU), Self::parse_cpu)?,
+        };
+        let identifier = bytes.given(layout.has(Content::IDENTIFIER), Bytes::u64)?;
+        Some(Self { id: origin.id.or(identifier), ..origin })
     }
 
     /// The second number is reserved.

@@ -53,52 +53,44 @@ pub struct Sample<'a> {
     pub aux: Option<&'a [u8]>,
 }
 
-/// Parses what is requested; `None` at the end of the bytes.
-macro_rules! if_has {
-    ($layout:ident, $content:ident, $parsed:expr) => {
-        if $layout.has(Content::$content) { Some($parsed?) } else { None }
-    };
-}
-
 impl<'a> Sample<'a> {
     /// The fields are in the order of `perf_output_sample` (`kernel/events/core.c`, linux 6.12).
     pub(super) fn parse(mut bytes: Bytes<'a>, layout: &Layout, is_exact: bool) -> Option<(Self, Origin)> {
-        let bytes = &mut bytes;
-        let identifier = if_has!(layout, IDENTIFIER, bytes.u64());
-        let ip = if_has!(layout, IP, bytes.u64());
-        let thread = if_has!(layout, THREAD, ThreadId::parse(bytes));
-        let time = if_has!(layout, TIME, bytes.u64());
-        let address = if_has!(layout, ADDRESS, bytes.u64());
-        let id = if_has!(layout, ID, bytes.u64()).or(identifier);
-        let stream_id = if_has!(layout, STREAM_ID, bytes.u64());
-        let cpu = if_has!(layout, CPU, Origin::parse_cpu(bytes));
+        let has = |content| layout.has(content);
+        let identifier = bytes.given(has(Content::IDENTIFIER), Bytes::u64)?;
+        let ip = bytes.given(has(Content::IP), Bytes::u64)?;
+        let thread = bytes.given(has(Content::THREAD), ThreadId::parse)?;
+        let time = bytes.given(has(Content::TIME), Bytes::u64)?;
+        let address = bytes.given(has(Content::ADDRESS), Bytes::u64)?;
+        let id = bytes.given(has(Content::ID), Bytes::u64)?.or(identifier);
+        let stream_id = bytes.given(has(Content::STREAM_ID), Bytes::u64)?;
+        let cpu = bytes.given(has(Content::CPU), Origin::parse_cpu)?;
+        let registers = |mask| move |bytes: &mut Bytes<'a>| Registers::parse(bytes, mask);
         let sample = Self {
             is_exact,
             ip,
             address,
-            period: if_has!(layout, PERIOD, bytes.u64()),
-            values: if_has!(layout, READ, Values::parse(bytes, layout)),
-            callchain: if_has!(layout, CALLCHAIN, counted_words(bytes)),
-            raw: if_has!(layout, RAW, bytes.u32().and_then(|size| bytes.take_counted(size.into()))),
-            branches: if_has!(layout, BRANCHES, branches(bytes, layout)),
-            user_registers: if_has!(layout, USER_REGISTERS, Registers::parse(bytes, layout.user_registers)),
-            user_stack: if_has!(layout, USER_STACK, Stack::parse(bytes)),
-            weight: match if_has!(layout, WEIGHT_PARTS, weight_parts(bytes)) {
-                None => if_has!(layout, WEIGHT, bytes.u64().map(Weight::Full)),
+            period: bytes.given(has(Content::PERIOD), Bytes::u64)?,
+            values: bytes.given(has(Content::READ), |bytes| Values::parse(bytes, layout))?,
+            callchain: bytes.given(has(Content::CALLCHAIN), counted_words)?,
+            raw: bytes
+                .given(has(Content::RAW), |bytes| bytes.u32().and_then(|size| bytes.take_counted(size.into())))?,
+            branches: bytes.given(has(Content::BRANCHES), |bytes| branches(bytes, layout))?,
+            user_registers: bytes.given(has(Content::USER_REGISTERS), registers(layout.user_registers))?,
+            user_stack: bytes.given(has(Content::USER_STACK), Stack::parse)?,
+            weight: match bytes.given(has(Content::WEIGHT_PARTS), weight_parts)? {
+                None => bytes.given(has(Content::WEIGHT), Bytes::u64)?.map(Weight::Full),
                 parts => parts,
             },
-            data_source: if_has!(layout, DATA_SOURCE, bytes.u64().map(DataSource::from)),
-            transaction: if_has!(layout, TRANSACTION, bytes.u64().map(Transaction::from)),
-            interrupt_registers: if_has!(
-                layout,
-                INTERRUPT_REGISTERS,
-                Registers::parse(bytes, layout.interrupt_registers)
-            ),
-            physical_address: if_has!(layout, PHYSICAL_ADDRESS, bytes.u64()),
-            cgroup: if_has!(layout, CGROUP, bytes.u64()),
-            data_page_size: if_has!(layout, DATA_PAGE_SIZE, bytes.u64()),
-            code_page_size: if_has!(layout, CODE_PAGE_SIZE, bytes.u64()),
-            aux: if_has!(layout, AUX, bytes.u64().and_then(|size| bytes.take_counted(size))),
+            data_source: bytes.given(has(Content::DATA_SOURCE), Bytes::u64)?.map(DataSource::from),
+            transaction: bytes.given(has(Content::TRANSACTION), Bytes::u64)?.map(Transaction::from),
+            interrupt_registers: bytes
+                .given(has(Content::INTERRUPT_REGISTERS), registers(layout.interrupt_registers))?,
+            physical_address: bytes.given(has(Content::PHYSICAL_ADDRESS), Bytes::u64)?,
+            cgroup: bytes.given(has(Content::CGROUP), Bytes::u64)?,
+            data_page_size: bytes.given(has(Content::DATA_PAGE_SIZE), Bytes::u64)?,
+            code_page_size: bytes.given(has(Content::CODE_PAGE_SIZE), Bytes::u64)?,
+            aux: bytes.given(has(Content::AUX), |bytes| bytes.u64().and_then(|size| bytes.take_counted(size)))?,
         };
         Some((sample, Origin { thread, time, id, stream_id, cpu }))
     }

@@ -38,8 +38,8 @@ impl<'a> Values<'a> {
         if !layout.reads(ReadFormat::GROUP) {
             bytes.u64()?;
         }
-        let enabled = bytes.u64_if(layout.reads(ReadFormat::TOTAL_TIME_ENABLED))?;
-        let running = bytes.u64_if(layout.reads(ReadFormat::TOTAL_TIME_RUNNING))?;
+        let enabled = bytes.given(layout.reads(ReadFormat::TOTAL_TIME_ENABLED), Bytes::u64)?;
+        let running = bytes.given(layout.reads(ReadFormat::TOTAL_TIME_RUNNING), Bytes::u64)?;
         let words = if layout.reads(ReadFormat::GROUP) {
             bytes.words(count.checked_mul(each)?)?
         } else {

@@ -359,21 +359,21 @@ fn put_empty_page(start: *mut libc::c_void, length: usize, access: libc::c_int) 
 }
 
 impl Registration {
-    /// Registers what `make` opens or maps.
-    pub(super) fn new(make: &mut dyn FnMut() -> Result<Resource, i32>) -> Result<Self, i32> {
+    /// Registers the resource that `make` opens or maps. Returns what `make` returns beside it.
+    pub(super) fn new<T>(make: impl FnOnce() -> Result<(Resource, T), i32>) -> Result<(Self, T), i32> {
         let empty = Node { resource: Resource::Nothing, previous: ptr::null_mut(), next: ptr::null_mut(), looks: 0 };
         let node = NonNull::from(Box::leak(Box::new(empty)));
         let mut gone = ptr::null_mut();
         let registration = with_list(|list| {
             list.use_wiped_generation();
             gone = list.close_again();
-            let resource = make()?;
+            let (resource, other) = make()?;
             // SAFETY: created above.
             unsafe {
                 (*node.as_ptr()).resource = resource;
                 list.insert(node);
             }
-            Ok(Self { node, generation: list.generation })
+            Ok((Self { node, generation: list.generation }, other))
         });
         while !gone.is_null() {
             // SAFETY: created here earlier, and no longer in a list.
@@ -422,17 +422,11 @@ impl Drop for Registration {
 
 impl Descriptor {
     /// Registers what `open` opens. `open` must only call the kernel.
-    pub(super) fn open(mut open: impl FnMut() -> Result<(RawFd, Identity), i32>) -> Result<Self, i32> {
+    pub(super) fn open(open: impl FnOnce() -> Result<(RawFd, Identity), i32>) -> Result<Self, i32> {
         // For environments in which nothing runs before `main`.
         register();
-        let mut opened = None;
-        let registration = Registration::new(&mut || {
-            let (fd, identity) = open()?;
-            opened = Some((fd, identity));
-            Ok(Resource::Descriptor(fd, identity))
-        })?;
-        // Always set: registration succeeded.
-        let (fd, identity) = opened.ok_or(libc::EIO)?;
+        let (registration, (fd, identity)) =
+            Registration::new(|| open().map(|(fd, identity)| (Resource::Descriptor(fd, identity), (fd, identity))))?;
         Ok(Self { fd, identity, registration })
     }
 
@@ -515,13 +509,11 @@ impl Mapping {
     /// Maps an event's page; returns errno if the kernel refuses.
     pub(crate) fn new(fd: &Descriptor) -> Result<Self, i32> {
         let length = usize::try_from(page_size()).unwrap_or(4096);
-        let mut page = NonNull::dangling();
-        let registration = Registration::new(&mut || {
+        let (registration, start) = Registration::new(|| {
             let start = fd.map(length, 0, false)?;
-            page = NonNull::new(start.cast::<MmapPage>()).ok_or(libc::EIO)?;
-            Ok(Resource::Page(start, length))
+            Ok((Resource::Page(start, length), NonNull::new(start.cast()).ok_or(libc::EIO)?))
         })?;
-        Ok(Self { start: page, _registration: registration })
+        Ok(Self { start, _registration: registration })
     }
 
     pub(crate) fn page(&self) -> &MmapPage {

@@ -23,15 +23,13 @@
 //! | `fstat`, `statx` | 0.66, 0.69 | all eventfd, epoll, timerfd, inotify and perf files share one inode number |
 //! | read(2) of 0 bytes: ENOSPC from events alone | 0.56 | blocks on inotify; stops background processes on a tty |
 //! | `poll` | 0.67 | shows readiness, not identity |
-//! | `preadv2(RWF_NOWAIT)`, `pread` | - | events refuse them: EOPNOTSUPP, ESPIPE |
+//! | `preadv2(RWF_NOWAIT)` | - | events refuse it: EOPNOTSUPP |
 //! | `io_uring`, registered file, for read(2) | +0.56 | containers forbid it; a ring for each thread |
 //!
 //! A reading therefore takes two system calls, the check and the read(2). No single call does both:
 //!
-//! - `pread(2)` would be harmless: sockets, pipes, terminals, eventfd, timerfd, signalfd and inotify return ESPIPE and
-//!   lose nothing, and a regular file keeps its position. But events return ESPIPE as well: only a file that was opened
-//!   by a path may be read at a position (`FMODE_PREAD` in `do_dentry_open`, `fs/open.c`, linux 6.12). A test verifies
-//!   that this still holds.
+//! - `pread(2)` would be harmless, as most other files refuse it. But events do so as well: only a file that was opened
+//!   by a path may be read at a position (`FMODE_PREAD` in `do_dentry_open`, `fs/open.c`, linux 6.12).
 //! - No request returns an event's value, and its page contains the value from when the event was put on its PMU.
 //! - Skipping the check for a while after a reading would break the guarantee: a program that closes a number twice,
 //!   and accepts a connection in between, needs only a microsecond. The cost of a call would also vary with the
@@ -126,34 +124,4 @@ fn event(fd: RawFd) -> Option<EventId> {
     let mut event = 0;
     // SAFETY: writes to a live number.
     (unsafe { libc::ioctl(fd, IOC_ID as libc::Ioctl, &raw mut event) } == 0).then_some(event)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs::File;
-    use std::os::fd::{AsRawFd as _, FromRawFd as _};
-
-    use super::*;
-    use crate::sys::{FLAG_EXCLUDE_HV, FLAG_EXCLUDE_KERNEL, PerfEventAttr};
-
-    /// If this changed, `pread(2)` could be the check and the reading in one.
-    #[test]
-    fn events_refuse_to_be_read_at_a_position_as_sockets_do() {
-        let attr = PerfEventAttr::dummy(FLAG_EXCLUDE_KERNEL | FLAG_EXCLUDE_HV);
-        let (mut pair, mut numbers) = ([-1; 2], [0_u64; 4]);
-        // SAFETY: a live structure of the size that it states, live memory of the stated size, and descriptors of this
-        // test's own.
-        unsafe {
-            let event = libc::syscall(libc::SYS_perf_event_open, &raw const attr, 0, -1, -1, 0);
-            if event < 0 {
-                return println!("skipped: {}", std::io::Error::last_os_error());
-            }
-            assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()), 0);
-            for fd in [RawFd::try_from(event).expect("small"), pair[0], pair[1]] {
-                let file = File::from_raw_fd(fd);
-                let bytes = libc::pread(file.as_raw_fd(), numbers.as_mut_ptr().cast(), size_of_val(&numbers), 0);
-                assert_eq!((bytes, std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ESPIPE)));
-            }
-        }
-    }
 }

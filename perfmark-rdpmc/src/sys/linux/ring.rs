@@ -41,20 +41,13 @@ impl RingMapping {
         let page_bytes = usize::try_from(page_size()).map_err(|_| libc::EINVAL)?;
         let length = pages.checked_add(1).and_then(|pages| pages.checked_mul(page_bytes)).ok_or(libc::ENOMEM)?;
         let slot = fork::slot()?;
-        let registration = Registration::new(&mut || {
+        let registered = Registration::new(|| {
             let start = fd.map(length, 0, is_writable)?;
             slot.store(start, Relaxed);
-            Ok(Resource::Ring(start, length, slot))
+            Ok((Resource::Ring(start, length, slot), ()))
         });
-        match registration {
-            Ok(registration) => {
-                Ok(Self { slot, page_bytes, data_bytes: length - page_bytes, _registration: registration })
-            }
-            Err(errno) => {
-                fork::give_back(slot);
-                Err(errno)
-            }
-        }
+        let (registration, ()) = registered.inspect_err(|_| fork::give_back(slot))?;
+        Ok(Self { slot, page_bytes, data_bytes: length - page_bytes, _registration: registration })
     }
 
     /// The ring's first page. `None` in a forked child.
@@ -89,13 +82,11 @@ impl AuxMapping {
     /// If it is not writable, the hardware overwrites old data.
     pub(crate) fn new(fd: &Descriptor, page: &RingPage, is_writable: bool) -> Result<Self, i32> {
         let length = usize::try_from(page.aux_size.load(Relaxed)).map_err(|_| libc::EINVAL)?;
-        let mut start = None;
-        let registration = Registration::new(&mut || {
-            let mapped = fd.map(length, page.aux_offset.load(Relaxed), is_writable)?;
-            start = ptr::NonNull::new(mapped.cast());
-            Ok(Resource::Page(mapped, length))
+        let (registration, start) = Registration::new(|| {
+            let start = fd.map(length, page.aux_offset.load(Relaxed), is_writable)?;
+            Ok((Resource::Page(start, length), ptr::NonNull::new(start.cast()).ok_or(libc::EIO)?))
         })?;
-        Ok(Self { start: start.ok_or(libc::EIO)?, length, _registration: registration })
+        Ok(Self { start, length, _registration: registration })
     }
 
     /// What the hardware wrote.

@@ -33,6 +33,8 @@ pub type Same<T> = T;
 pub mod recording {
     pub use inventory;
 
+    #[cfg(perfmark_scripted)]
+    pub use crate::recording::allocated::count as allocate;
     pub use crate::recording::mark::Mark;
     pub use crate::recording::mark::defaults::Defaults;
     pub use crate::recording::mark::linked::Batch;

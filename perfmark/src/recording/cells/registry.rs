@@ -8,7 +8,7 @@ use std::sync::{Arc as Shared, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use perfmark_rdpmc::clock::Clock;
+use perfmark_rdpmc::clock::{self, Clock};
 
 use super::graph;
 use super::mark_cells::{MarkCells, OpenCall, Owner, ThreadCells, Totals};
@@ -29,6 +29,8 @@ pub(crate) struct Merged {
     pub(crate) threads: u64,
     /// The most that recorded at once.
     pub(crate) threads_at_once: u64,
+    /// What threads' first calls and ends took, see [`Setup`].
+    pub(crate) setup_ticks: u64,
     /// The call graph of these threads, if it was asked for.
     pub(crate) graph: Shared<graph::Merged>,
 }
@@ -64,6 +66,8 @@ pub(crate) struct Registry {
     threads: Mutex<Threads>,
     /// The number of threads that are being set up or taken down.
     setups: AtomicUsize,
+    /// What these took, without those that began before the process's first recorder existed: the process's own setup.
+    setup_ticks: AtomicU64,
     /// A number that differs from those of the processes that this one was forked from.
     pub(crate) generation: u8,
     /// How many recorders existed before this process's first one: see [`RECORDERS`].
@@ -112,12 +116,18 @@ impl Default for Registry {
         forget_parents_calls();
         let generation = GENERATIONS.fetch_add(1, Relaxed);
         let recorders_before = RECORDERS.load(Relaxed);
-        Self { threads: Mutex::default(), setups: AtomicUsize::new(0), generation, recorders_before }
+        let (setups, setup_ticks) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { threads: Mutex::default(), setups, setup_ticks, generation, recorders_before }
     }
 }
 
-/// Exists while a thread is being set up or taken down with system calls, for which the end of recording waits.
-pub(crate) struct Setup(Option<&'static Registry>);
+/// Exists while a thread is being set up or taken down with system calls, for which the end of recording waits. It
+/// measures what this takes.
+pub(crate) struct Setup {
+    registry: Option<&'static Registry>,
+    /// In ticks. `None` if no thread had a recorder.
+    begun: Option<u64>,
+}
 
 impl Setup {
     /// `None` if recording is off or has ended.
@@ -126,10 +136,14 @@ impl Setup {
             return None;
         }
         // Without a registry nothing can be set up.
-        let setup = Self(registry().ok());
-        if let Some(registry) = setup.0 {
+        let registry = registry().ok();
+        if let Some(registry) = registry {
             registry.setups.fetch_add(1, SeqCst);
         }
+        let has_recorders = |registry: &&Registry| RECORDERS.load(Relaxed) != registry.recorders_before;
+        // A script's ticks are those that it planned.
+        let is_measured = !cfg!(perfmark_scripted) && registry.as_ref().is_some_and(has_recorders);
+        let setup = Self { registry, begun: is_measured.then(clock::ticks) };
         // Sequentially consistent with `wait_for_setups`: either that sees this setup, or this sees that recording is
         // off.
         (!is_off()).then_some(setup)
@@ -138,7 +152,10 @@ impl Setup {
 
 impl Drop for Setup {
     fn drop(&mut self) {
-        if let Some(registry) = self.0 {
+        if let Some(registry) = self.registry {
+            if let Some(begun) = self.begun {
+                registry.setup_ticks.fetch_add(clock::ticks().saturating_sub(begun), Relaxed);
+            }
             registry.setups.fetch_sub(1, SeqCst);
         }
     }
@@ -234,6 +251,7 @@ impl Registry {
         let threads = self.lock().clone();
         let mut merged = Shared::unwrap_or_clone(threads.retired);
         merged.threads_at_once = threads.most_alive as u64;
+        merged.setup_ticks = self.setup_ticks.load(Relaxed);
         for cells in &threads.alive {
             merged.add(cells);
             merged.add_graph(cells);

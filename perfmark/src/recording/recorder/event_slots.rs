@@ -8,6 +8,7 @@ use perfmark_rdpmc::support::LoopCheck;
 use perfmark_rdpmc::{Attr, Counter, EmulatedCounter, Error, Event, GroupRead, Hardware, OffCpu};
 
 use crate::compact::sort_by_key;
+use crate::recording::allocated::ThreadCount;
 use crate::recording::events::{EventId, Events, is_known_of_a_loop};
 use crate::recording::reading::{EventReading, ReadMethod, Source};
 use crate::recording::start;
@@ -57,7 +58,7 @@ impl EventSlot {
     pub(crate) fn counter(&self) -> Option<&Counter> {
         match &self.source {
             Source::Counter { counter, .. } => Some(counter),
-            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } | Source::Emulated(_) => None,
+            _ => None,
         }
     }
 
@@ -65,7 +66,7 @@ impl EventSlot {
     pub(crate) fn read_method(&self) -> Option<ReadMethod> {
         match self.source {
             Source::Counter { read_method, .. } => Some(read_method),
-            Source::Ticks | Source::OnCpu(_) | Source::Suspended | Source::OffCpu { .. } | Source::Emulated(_) => None,
+            _ => None,
         }
     }
 
@@ -112,7 +113,7 @@ impl EventSlot {
     pub(crate) fn switches(&self) -> Option<&OffCpu> {
         match &self.source {
             Source::OnCpu(switches) | Source::OffCpu { switches, .. } => Some(switches),
-            Source::Ticks | Source::Suspended | Source::Counter { .. } | Source::Emulated(_) => None,
+            _ => None,
         }
     }
 
@@ -121,7 +122,7 @@ impl EventSlot {
         match self.source {
             Source::Ticks | Source::OnCpu(_) | Source::OffCpu { .. } => true,
             Source::Counter { read_method, .. } => read_method == ReadMethod::User,
-            Source::Suspended | Source::Emulated(_) => false,
+            Source::Suspended | Source::Emulated(_) | Source::Allocated(_) => false,
         }
     }
 
@@ -153,7 +154,7 @@ impl EventSlots {
         let rank = |spec: &EventSpec| match spec {
             EventSpec::Time => 0,
             EventSpec::OnCpu => 1,
-            EventSpec::Counter(_) | EventSpec::Unknown(_) => 2,
+            EventSpec::Counter(_) | EventSpec::Unknown(_) | EventSpec::Allocated(_) => 2,
             EventSpec::OffCpu(_) => 3,
             EventSpec::Suspended => 4,
         };
@@ -263,6 +264,11 @@ impl EventSlots {
             EventSpec::OnCpu => return self.open_switches(id, events).map(Source::OnCpu),
             EventSpec::OffCpu(kind) => {
                 return Ok(Source::OffCpu { switches: self.open_switches(id, events)?, kind: *kind });
+            }
+            EventSpec::Allocated(what) => {
+                let count = ThreadCount::open(*what)?;
+                events.with(id, |entry| entry.user += 1);
+                return Ok(Source::Allocated(count));
             }
             EventSpec::Unknown(name) => name.parse::<Event>().map(Attr::new),
             EventSpec::Counter(event) => Ok(Attr::new(event.clone())),

@@ -25,4 +25,4 @@ pub use hooks::scripted::{all_hooks, innermost, reached};
 pub(crate) use setup::at_first_call::{at_first_call, not_begun};
 pub use setup::first_call::seed_bursts;
 pub(crate) use setup::first_call::{close_thread, note_samples};
-pub(crate) use thread::own_work;
+pub(crate) use thread::{is_in_own_work, own_work};

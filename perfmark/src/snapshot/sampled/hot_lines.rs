@@ -213,15 +213,11 @@ fn sorted(lines: Lines<'_>) -> Vec<HotLine> {
 }
 
 impl Samples {
-    /// The paths whose samples are directly in a mark, or outside of all marks.
-    pub(crate) fn paths_of(&self, mark: Option<usize>) -> impl Iterator<Item = &SampledPath> {
-        self.paths.iter().filter(move |path| path.marks.last().copied() == mark)
-    }
-
     /// The number of samples directly in a mark, or outside of all marks.
     #[must_use]
     pub fn of_mark(&self, mark: Option<usize>) -> u64 {
-        self.paths_of(mark).map(|path| path.samples).fold(0, u64::saturating_add)
+        let paths = self.paths.iter().filter(|path| path.marks.last().copied() == mark);
+        paths.map(|path| path.samples).fold(0, u64::saturating_add)
     }
 
     /// Whether so many samples are missing that the others may be no fair selection: more than 5 % were lost, belong to

@@ -253,6 +253,7 @@ mod tests {
             frequency: Some(99),
             lost: 2,
             unattributed: 1,
+            user_ns: 5,
             modules: modules.iter().map(module).collect(),
             ..Samples::default()
         };
@@ -286,7 +287,7 @@ mod tests {
         ];
         assert_eq!(paths(samples), expected);
         assert_eq!(samples.modules.iter().map(|module| &*module.path).collect::<Vec<_>>(), ["app", "lib"]);
-        assert_eq!((samples.lost, samples.unattributed, samples.taken()), (4, 2, 34));
+        assert_eq!((samples.lost, samples.unattributed, samples.user_ns, samples.taken()), (4, 2, 10, 34));
         let named: Vec<_> = samples.locations.iter().filter(|location| !location.frames.is_empty()).collect();
         assert_eq!(named.iter().map(|one| (one.module, one.address)).collect::<Vec<_>>(), [(APP, 16), (LIB, 16)]);
         assert!(named.iter().all(|one| samples.frames[one.frames[0]].function == "f2"));
@@ -302,16 +303,6 @@ mod tests {
         assert_eq!(paths(samples), [path(&[1], &[(&[(LIB, 16)], 10)])]);
         assert_eq!(samples.taken(), 11);
         assert_eq!(samples.locations.len(), 1, "other addresses have no samples");
-    }
-
-    #[test]
-    fn the_time_that_should_have_samples_is_added_and_subtracted() {
-        let mut other = one();
-        other.samples[0].user_ns = 5;
-        let mut both = other.clone();
-        both.merge(&other);
-        assert_eq!(only(&both).user_ns, 10);
-        assert_eq!(only(&Snapshot { wall_ns: 1, ..both.clone() }.since(&other)).user_ns, 5);
     }
 
     #[test]

@@ -177,13 +177,4 @@ mod tests {
             assert_eq!(path(id), None, "{id}");
         }
     }
-
-    #[test]
-    fn a_file_that_is_no_program_is_refused_with_a_reason() {
-        let module = Module { path: "/no/such/program".into(), build_id: Some("6c01ab".into()) };
-        let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
-        let why = best(&module, &[text]).expect_err("not a program");
-        assert!(why.starts_with("no symbols were found (build id 6c01ab): ") && why.contains("Cargo.toml: not an ELF"));
-        assert!(why.ends_with("; the file does not exist here"), "{why}");
-    }
 }

@@ -30,7 +30,8 @@ fn of_open_calls(recorder: &Recorder) -> Vec<OpenCall> {
             return true;
         }
         open.extend(costs.map(|OpenCost { event, net, own, thinned }| {
-            let of_skipped = Parts::new(plan, frame, recorder, event, [own, thinned], false).of_skipped();
+            let parts = || Parts::new(plan, frame, recorder, event, [own, thinned], false);
+            let of_skipped = if recorder.has_thinned.get() { parts().of_skipped() } else { 0 };
             let own = own.wrapping_sub(of_skipped);
             let total = if is_nested { 0 } else { weighted(net) };
             OpenCall {

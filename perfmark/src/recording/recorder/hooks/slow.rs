@@ -356,7 +356,8 @@ pub(crate) fn close(
         let own = net.wrapping_sub(inner_cost);
         add_inner_cost(plan, recorder, below, slot, own);
         let thinned = if has_thinned { frame.thinned_inside(slot) } else { 0 };
-        let of_skipped = Parts::new(plan, frame, recorder, event, [own, thinned], is_in_one).add();
+        let parts = || Parts::new(plan, frame, recorder, event, [own, thinned], is_in_one);
+        let of_skipped = if recorder.has_thinned.get() { parts().add() } else { 0 };
         add(event, Some(EventCost { net, inner: inner_cost.wrapping_add(of_skipped), is_scaled }));
     }
     if skipped > 0 {

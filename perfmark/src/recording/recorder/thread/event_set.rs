@@ -332,6 +332,7 @@ impl<'a> SetEvent<'a> {
             Source::Ticks | Source::OnCpu(_) => frame.raw(self.n).set(clock::ticks()),
             Source::Suspended => frame.set_region(self.n, Region::from_parts([start::ticks(), 0, 0, 0])),
             Source::Emulated(counter) => frame.raw(self.n).set(counter.count()),
+            Source::Allocated(count) => frame.raw(self.n).set(count.get()),
             Source::OffCpu { .. } | Source::Counter { .. } => {}
         }
         self.begin_off_cpu(frame);
@@ -342,7 +343,7 @@ impl<'a> SetEvent<'a> {
         let parts = match &self.slot().source {
             Source::OnCpu(switches) => [frame.raw(self.n).get(), 0, OffCpuKind::All.cell(switches).get(), 0],
             Source::OffCpu { switches, kind } => [kind.cell(switches).get(), 0, 0, 0],
-            Source::Ticks | Source::Suspended | Source::Counter { .. } | Source::Emulated(_) => return,
+            _ => return,
         };
         frame.set_region(self.n, Region::from_parts(parts));
     }
@@ -358,6 +359,7 @@ impl<'a> SetEvent<'a> {
                 (lock != Region::NOT_BEGUN).then(|| kind.cell(switches).get() - begun)
             }
             Source::Emulated(counter) => Some(counter.count().wrapping_sub(frame.raw(self.n).get())),
+            Source::Allocated(count) => Some(count.get().wrapping_sub(frame.raw(self.n).get())),
             Source::Counter { .. } => None,
         }
     }

@@ -22,7 +22,7 @@ pub(crate) use overhead::{
 pub(crate) use plan::{Begin, FAST_EVENTS, Hooks, Plan, detach};
 pub(crate) use stack::{FRAME_EVENTS, FrameRef, LOCKS_SPLIT, SPLIT, Stack, UNRECORDED};
 pub(crate) use state::{
-    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, own_work, with_calibration_recorder, with_recorder,
-    with_thread,
+    Activity, ActivityGuard, HeldRecorder, Recorder, ThreadState, is_in_own_work, own_work, with_calibration_recorder,
+    with_recorder, with_thread,
 };
 pub(crate) use thinning::Thinning;

@@ -312,6 +312,12 @@ pub(crate) fn own_work<R>(work: impl FnOnce() -> R) -> Option<R> {
     })
 }
 
+/// Whether this thread does perfmark's own work, apart from entry and exit code, which does not allocate.
+#[inline]
+pub(crate) fn is_in_own_work() -> bool {
+    with_thread(|thread| matches!(thread.activity.get(), Activity::OwnWork | Activity::Calibration))
+}
+
 /// Calls `work` with this thread's recorder, unless there is none or it is held.
 pub(crate) fn with_recorder(work: impl FnOnce(&Recorder)) {
     if let Some(taken) = HeldRecorder::acquire() {

@@ -98,7 +98,7 @@ fn until_now(recorder: &Recorder) -> Option<([u64; 2], Numbers)> {
     Some(([bursts.calls(), bursts.skipped()], overhead))
 }
 
-/// The parts of a call's cost in an event without measured calls inside.
+/// The parts of a call's cost in an event without measured calls inside, on a thread that may thin marks.
 pub(crate) struct Parts<'a> {
     cells: &'a EventCells,
     /// In gaps, if calls inside were skipped; and the own cost of measured calls of thinned marks inside, in gaps.
@@ -113,6 +113,7 @@ impl<'a> Parts<'a> {
     /// The first cost is the call's own until now, the second that of calls of thinned marks inside. `is_in_one` is
     /// whether all of the call was in one complete burst, with calls of thinned marks inside. It matters only if none
     /// was skipped.
+    #[inline(never)]
     pub(crate) fn new(
         plan: &'a Plan,
         frame: FrameRef,
@@ -123,9 +124,6 @@ impl<'a> Parts<'a> {
     ) -> Self {
         let cells = &plan.cells.events[event.n];
         let mut parts = Self { cells, in_gaps: 0, beside: 0, in_bursts: 0, thinned: 0 };
-        if !recorder.has_thinned.get() {
-            return parts;
-        }
         let has_skipped = recorder.skipped_inside(frame) > 0;
         // Known if bursts began or ended in the call, or if all of it was in one. If neither is so, there was none in
         // the call, or it is too far out to have noted it.
