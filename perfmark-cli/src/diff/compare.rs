@@ -7,9 +7,8 @@ use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
 use super::hot_lines::{ChangedLine, Sampled};
 use super::identity::{Names, RunMarks, ambiguous, by_key, labels, split};
-use super::judge::{FEWEST, Judgement, RunValues, SEVERAL, Statistic, Verdict, judge, judge_pairs};
+use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
 use super::number::{grouped, share};
-use super::paired::FEWEST_PAIRS;
 use super::side::{Design, Side};
 
 /// Both sides' marks.
@@ -108,7 +107,7 @@ impl Compared {
     pub(crate) fn is_of_callees(&self) -> bool {
         let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };
         let (whole, own) = ((judgement.head - judgement.base).abs(), (after - before).abs());
-        self.statistic == Statistic::Mean && whole > 0.0 && own <= judgement.margin.max(whole / 10.0)
+        self.statistic.is_mean() && whole > 0.0 && own <= judgement.margin.max(whole / 10.0)
     }
 }
 
@@ -179,10 +178,9 @@ impl Comparison {
         }
     }
 
-    /// Whether a side has too few runs to judge times.
+    /// Whether a side has too few runs to judge what varies from run to run.
     pub(crate) fn has_few_runs(&self) -> bool {
-        let fewest = if self.design == Design::Paired { FEWEST_PAIRS } else { SEVERAL };
-        self.runs.iter().any(|&runs| runs < fewest)
+        self.runs.iter().any(|&runs| runs < self.design.fewest_runs())
     }
 
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Pair> {
@@ -381,7 +379,7 @@ impl Compared {
             [base, head] if base == head && base == ALL_CALLS => {}
             [base, head] if base == head => notes.push(format!("base and head measured {base}")),
             // In estimates, values of clocks are corrected by what a thread learns in bursts.
-            [base, head] if statistic != Statistic::Mean && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
+            [base, head] if !statistic.is_mean() && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
                 is_comparable = false;
                 let what = format!("base measured {base}, head {head}");
                 let how = "record both with the same settings, or set `PERFMARK_FILTER='*=every:1'` for both";
@@ -391,14 +389,15 @@ impl Compared {
                 notes.push(format!("base measured {base}, head {head}; differences may come from that"));
             }
         }
-        // In pairs, all marks are judged together later.
-        let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false } | Design::Commits);
-        let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));
+        // In pairs, the clocks of all marks are judged together later.
+        let allows_few_runs = matches!(design, Design::Separate { allows_few_runs: true });
+        let judged = || judge(statistic, &ones, design.fewest_runs(), allows_few_runs);
+        let judgement = (is_measured && is_comparable).then(judged);
         let own = |side: usize| -> Option<f64> {
             let all: Vec<f64> = values[side].iter().filter_map(|(_, values)| (*values)?.self_mean()).collect();
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
-        let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic.is_mean());
         let in_part = [0, 1].map(|side: usize| {
             let measured = values[side].iter().filter_map(|(_, values)| Some((*values)?.measured)).map(u128::from);
             let calls = values[side].iter().map(|(mark, _)| u128::from(mark.calls));

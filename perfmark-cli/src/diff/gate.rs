@@ -11,7 +11,7 @@ use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPOR
 use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
-use crate::events::is_time;
+use crate::events::{depends_on_machine, is_of_clock};
 use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
@@ -130,11 +130,6 @@ impl Gate {
         self.event == COVERAGE
     }
 
-    /// Whether the event is a time or of a clock, and differs from run to run.
-    pub(crate) fn is_of_clock(&self) -> bool {
-        is_time(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
-    }
-
     /// The event's name among those of the reports. An event that no report has is an error.
     pub(crate) fn find<'a>(&self, events: &BTreeSet<&'a str>) -> Result<&'a str, String> {
         events.iter().copied().find(|event| is_same_event(event, &self.event)).ok_or_else(|| {
@@ -229,9 +224,9 @@ impl Gate {
         )
     }
 
-    /// Too few pairs of runs for an event of a clock are an error, before they are made.
+    /// Too few pairs of runs for an event that varies from run to run are an error, before they are made.
     pub(crate) fn check_pairs(&self, pairs: usize) -> Result<(), String> {
-        let is_enough = pairs >= FEWEST_PAIRS || !self.is_of_clock();
+        let is_enough = pairs >= FEWEST_PAIRS || !depends_on_machine(&self.event);
         if is_enough { Ok(()) } else { Err(format!("--fail-on {}: {}", self.text(), self.lacks_pairs(pairs))) }
     }
 
@@ -324,9 +319,12 @@ impl Gate {
         if event.is_of_callees() {
             text += "; the change is in marked calls inside it";
         }
-        let is_of_code =
-            ["time", "on_cpu"].contains(&&*self.event) || ["cycles", "clock"].iter().any(|of| self.event.contains(of));
-        if is_of_code && event.statistic == Statistic::MidMean && judgement.head < judgement.base * LAYOUT {
+        let waits = ["off_cpu", "blocked", "preempted", "suspended"].contains(&&*self.event);
+        if !waits
+            && is_of_clock(&self.event)
+            && event.statistic == Statistic::MidMean
+            && judgement.head < judgement.base * LAYOUT
+        {
             text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);

@@ -6,7 +6,7 @@ use super::judge::{SEVERAL, Verdict, WORTH_REPORTING};
 use super::number::{change, grouped, names, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// An event's cells: event with statistic, base, head, change, change of self, and the smallest rise that would have
@@ -176,19 +176,21 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     lines
 }
 
-/// What the number and the order of the runs allow to say about times.
+/// What the number and the order of the runs allow to say about values that vary from run to run.
 fn about_runs(comparison: &Comparison) -> Option<String> {
     let [base, head] = comparison.runs;
     if comparison.design == Design::Paired {
         let pairs = counted(base as u64, "pair");
         return Some(format!("{pairs} of runs; times are judged by a randomization test (perfmark run --help)"));
     }
-    let mut verdicts = comparison.marks.iter().flat_map(|pair| &pair.events).filter_map(Compared::verdict);
-    let is_of_few = |verdict| matches!(verdict, Verdict::TooFewRuns(_));
-    (comparison.has_few_runs() && verdicts.any(is_of_few)).then(|| {
+    let events = comparison.marks.iter().flat_map(|pair| &pair.events);
+    let of_few = events.filter(|event| matches!(event.verdict(), Some(Verdict::TooFewRuns(_))));
+    let of_few: BTreeSet<&str> = of_few.map(|event| &*event.event).collect();
+    (comparison.has_few_runs() && !of_few.is_empty()).then(|| {
         format!(
-            "times are not judged, because fewer than {SEVERAL} runs on a side (base {base}, head {head}) do not show \
-             how much they vary"
+            "{}: not judged, because fewer than {SEVERAL} runs on a side (base {base}, head {head}) do not show how \
+             much values vary",
+            names(of_few)
         )
     })
 }

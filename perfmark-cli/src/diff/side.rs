@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use perfmark::Snapshot;
 
+use super::judge::SEVERAL;
+use super::paired::FEWEST_PAIRS;
 use crate::reports;
 
 /// How the runs were made.
@@ -18,6 +20,16 @@ pub(crate) enum Design {
     Commits,
     /// Alternated: the first runs of both sides are a pair, and so on.
     Paired,
+}
+
+impl Design {
+    /// The fewest runs on each side that show how values that depend on the machine's state vary.
+    pub(crate) fn fewest_runs(self) -> usize {
+        match self {
+            Self::Separate { .. } | Self::Commits => SEVERAL,
+            Self::Paired => FEWEST_PAIRS,
+        }
+    }
 }
 
 /// The runs of one side.

@@ -20,6 +20,7 @@ use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
+use crate::events::{depends_on_machine, is_of_clock};
 use crate::output::{Destination, say, variable};
 use crate::report;
 use crate::reports::{self, canonical, dashed, is_same_event};
@@ -401,8 +402,8 @@ impl Counting {
         events.dedup();
         let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
-        let mut varying = arguments.fail_on.iter().filter(|gate| gate.is_of_clock());
-        if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| emulates) {
+        let mut of_clocks = arguments.fail_on.iter().filter(|gate| is_of_clock(&gate.event));
+        if let Some(Gate { event, .. }) = of_clocks.clone().next().filter(|_| emulates) {
             let why = if event.contains("cycles") {
                 "an emulator has no cycles; compare them on a machine with a PMU, without --emulate"
             } else {
@@ -411,13 +412,13 @@ impl Counting {
             return Err(format!("--fail-on {event}: {why}"));
         }
         let is_one_run = arguments.times < SEVERAL || arguments.baseline.is_some();
-        if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| is_one_run) {
+        if let Some(event) = events.iter().find(|event| is_one_run && depends_on_machine(event)) {
             return Err(format!(
                 "--fail-on {event}: it varies from run to run; compare it with `perfmark run --against`, or without a \
                  baseline and with --times {SEVERAL} or more"
             ));
         }
-        varying.try_for_each(Gate::check_for_medians)?;
+        of_clocks.try_for_each(Gate::check_for_medians)?;
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
         let (of_marks, of_all) = (text("PERFMARK_FILTER"), text("PERFMARK_EVENTS"));
         if let Some(why) = of_marks.as_ref().and_then(|text| text.parse::<Filter>().err()) {

@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
         "each", "width", "lines", "sort", "details", "symbols", "event", "embed_sources"
     ])]
     against: Option<PathBuf>,
-    /// Runs of each program in a comparison; at least 8 to judge times
+    /// Runs of each program in a comparison; at least 8 to judge times, cycles and software events
     #[arg(long, value_name = "N", default_value_t = 10, requires = "against", value_parser = number_of_runs())]
     times: usize,
     /// Fail with status 1 if a mark's cost in the event rose by more than this, as `time:2%`; may be repeated
