@@ -35,6 +35,8 @@ pub(crate) struct Pair {
     pub(crate) presence: Presence,
     /// The fewest and the most calls in a run, for each side.
     pub(crate) calls: [[u64; 2]; 2],
+    /// Whether a call returned on both sides. A panic or a drop may have ended all of them.
+    pub(crate) has_returned: bool,
     pub(crate) events: Vec<Compared>,
     /// For each event, how many calls were measured in the head.
     pub(crate) coverage: Vec<Coverage>,
@@ -272,8 +274,15 @@ impl Pair {
             }
         }
         let coverage = Coverage::of_head(of, known);
-        Self { label, path: sanitize(&newest.path), location, presence, calls, events, coverage, lines: Vec::new() }
+        let has_returned = of.iter().all(|side| side.iter().any(|mark| returned(mark) > 0));
+        let (path, lines) = (sanitize(&newest.path), Vec::new());
+        Self { label, path, location, presence, calls, has_returned, events, coverage, lines }
     }
+}
+
+/// The calls that no panic and no drop ended: the measured, the unmeasured and the skipped ones.
+fn returned(mark: &Mark) -> u64 {
+    mark.calls.saturating_sub(mark.unwound).saturating_sub(mark.cancelled)
 }
 
 impl Coverage {
@@ -292,7 +301,7 @@ impl Coverage {
             one.measured = one.measured.saturating_add(values.measured);
             one.expected = one.expected.saturating_add(values.measured).saturating_add(values.unmeasured);
         }
-        let calls = head.iter().map(|mark| mark.calls.saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
+        let calls = head.iter().map(|mark| returned(mark).saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
         let in_base = base.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
         let in_base: BTreeSet<&str> = in_base.map(|values| &*values.event).collect();
         for event in in_base.into_iter().filter(|event| !indices.contains_key(event)) {
@@ -343,7 +352,13 @@ impl Compared {
                 let reason = about(side).and_then(reason_not_counted);
                 let why = reason.unwrap_or_else(|| {
                     let has_it = values[side].iter().any(|(_, values)| values.is_some());
-                    if has_it { "no call was counted" } else { "the mark did not record it" }.to_owned()
+                    let has_returned = values[side].iter().any(|(mark, _)| returned(mark) > 0);
+                    match (has_it, has_returned) {
+                        (false, _) => "the mark did not record it",
+                        (true, true) => "no call was counted",
+                        (true, false) => "no call returned",
+                    }
+                    .to_owned()
                 });
                 notes.push(format!("not measured in {name}: {why}"));
                 continue;
@@ -400,7 +415,7 @@ impl Compared {
         let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic.is_mean());
         let in_part = [0, 1].map(|side: usize| {
             let measured = values[side].iter().filter_map(|(_, values)| Some((*values)?.measured)).map(u128::from);
-            let calls = values[side].iter().map(|(mark, _)| u128::from(mark.calls));
+            let calls = values[side].iter().map(|(mark, _)| u128::from(returned(mark)));
             [measured.sum::<u128>(), calls.sum()].map(|calls| grouped(calls as f64)).join(" of ")
         });
         let has_skipped = values.iter().flatten().any(|(mark, _)| mark.skipped > 0);

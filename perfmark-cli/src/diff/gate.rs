@@ -264,6 +264,9 @@ impl Gate {
             let why = "calls in programs that an emulated one starts are not counted, nor are calls that are too deep";
             return judged.not_judged(&pair.label, format!(" ({lack})"), why);
         }
+        if !pair.has_returned {
+            return judged.not_judged(&pair.label, String::new(), "a panic or a drop ended each call on a side");
+        }
         let measured = if event.lack.is_some() { None } else { event.judgement };
         let Some(judgement) = measured else {
             let why = event.lack.clone().unwrap_or_else(|| event.notes.join("; "));
