@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
-use std::{fs, thread};
+use std::{env, fs, thread};
 
 use clap::Args;
 use perfmark::text::{counted, sanitize};
@@ -149,24 +149,32 @@ fn remove(arguments: &Unmark) -> Result<ExitCode, String> {
     written(drafts, "mark", "removed from", refused)
 }
 
-/// Writes the files, each with a number of marks, and says how many marks that were, and what was refused.
+/// Writes the files, each with a number of marks. Prints each file and how many marks that were, and what was refused.
 fn written(
     drafts: Vec<(PathBuf, u64, String)>,
     noun: &str,
     verb: &str,
     mut refused: Vec<String>,
 ) -> Result<ExitCode, String> {
-    let (mut marks, mut files) = (0, 0);
+    let here = env::current_dir().and_then(fs::canonicalize).unwrap_or_default();
+    let (mut marks, mut files, mut text) = (0, 0, String::new());
     for (path, count, source) in drafts {
         match write(&path, &source) {
-            Ok(()) => (marks, files) = (marks + count, files + 1),
+            Ok(()) => {
+                (marks, files) = (marks + count, files + 1);
+                let name = path.strip_prefix(&here).unwrap_or(&path).to_string_lossy();
+                _ = writeln!(text, "{} {verb} {}", counted(count, noun), sanitize(&name));
+            }
             Err(why) => refused.push(format!("writing {}: {why}", path.display())),
         }
     }
     for why in &refused {
         output::say(why);
     }
-    output::print(&format!("{} {verb} {}\n", counted(marks, noun), counted(files, "file")))?;
+    if files != 1 {
+        _ = writeln!(text, "{} {verb} {}", counted(marks, noun), counted(files, "file"));
+    }
+    output::print(&text)?;
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
