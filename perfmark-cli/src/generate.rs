@@ -44,7 +44,8 @@ pub(crate) fn man(arguments: &Man, mut program: Command) -> Result<ExitCode, Str
         }
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text).map_err(|error| error.to_string())?;
+    let page = clap_mangen::Man::new(page).source(concat!("perfmark ", env!("CARGO_PKG_VERSION")));
+    page.render(&mut text).map_err(|error| error.to_string())?;
     give(&text)
 }
 
