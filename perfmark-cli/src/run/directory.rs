@@ -12,7 +12,6 @@ use std::thread;
 use std::time::Duration;
 
 use perfmark::Snapshot;
-use perfmark::text::sanitize;
 use tempfile::TempDir;
 
 use crate::output::say;
@@ -61,7 +60,7 @@ impl Directory {
         if running.is_empty() {
             return false;
         }
-        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
+        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({name})")).collect();
         let more = if running.len() > 10 { ", …" } else { "" };
         let (count, dumps, reports) = match running.len() {
             1 => ("1 process is".into(), "its last dump, if there was one", "its report"),

@@ -35,7 +35,9 @@ fn a_function_is_marked_and_unmarked() {
     {
         assert_contains(&stderr(&["mark", &at(line)], 1), &[why]);
     }
-    assert_contains(&stderr(&["mark", &file], 2), &["expected a file and a line, such as src/tokens.rs:12"]);
+    let expected = "expected a file and a line, such as src/tokens.rs:12; --all marks all functions of a file";
+    assert_contains(&stderr(&["mark", &file], 2), &[expected]);
+    assert_contains(&stderr(&["mark"], 2), &["<FILE:LINE|--all <FILE|DIRECTORY>>"]);
     assert_contains(&stderr(&["mark", "no/such.rs:1"], 2), &["reading no/such.rs: No such file"]);
     assert_eq!(stdout(&["unmark", &file], 0), format!("2 marks removed from {file}\n"));
     assert_eq!(read(), SOURCE);
@@ -80,6 +82,8 @@ fn each_file_that_is_changed_is_named() {
         format!("{}8 {what} 4 files\n", lines.concat())
     };
     assert_eq!(changed(&["mark", "--all", ".", "--all", "../elsewhere"]), named("new marks in"));
+    // It has no mark, as it is not source.
+    folder.file("data.rs", b"\xff");
     assert_eq!(changed(&["unmark", "..", "./a.rs"]), named("marks removed from"));
     assert_eq!(changed(&["unmark", ".."]), "0 marks removed from 0 files\n");
 }
