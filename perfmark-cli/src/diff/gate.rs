@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::str::FromStr;
 
-use perfmark::text::{counted, sanitize};
+use perfmark::text::counted;
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
 use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPORTING};
@@ -133,7 +133,7 @@ impl Gate {
     /// The event's name among those of the reports. An event that no report has is an error.
     pub(crate) fn find<'a>(&self, events: &BTreeSet<&'a str>) -> Result<&'a str, String> {
         events.iter().copied().find(|event| is_same_event(event, &self.event)).ok_or_else(|| {
-            let known: Vec<_> = events.iter().map(|event| sanitize(event)).collect();
+            let known: Vec<_> = events.iter().copied().collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
             format!("--fail-on {}: no report has the event; the reports have {known}", self.text())
         })
@@ -174,8 +174,11 @@ impl Gate {
                 self.judge_mark(pair, event, comparison.has_few_runs(), &mut judged);
             }
         }
+        if !judged.failures.is_empty() {
+            return judged;
+        }
         judged.undecided = self.undecided(comparison, &judged);
-        if judged.compared == 0 && judged.failures.is_empty() && judged.undecided.is_none() {
+        if judged.compared == 0 && judged.undecided.is_none() {
             let reason = comparison.events.get(&self.event).into_iter().flatten().next();
             let why = reason.map_or("no mark that both sides called records it", |why| why);
             self.nothing_to_judge(comparison, &mut judged, why);
@@ -192,7 +195,7 @@ impl Gate {
         }
     }
 
-    /// Why the gate cannot be judged, although the marks were measured.
+    /// Why the gate, which did not fail, cannot be judged, although the marks were measured.
     fn undecided(&self, comparison: &Comparison, judged: &GateResult) -> Option<String> {
         let gate = self.text();
         let [base, head] = comparison.runs;
@@ -208,7 +211,7 @@ impl Gate {
                 self.event
             )),
             (Design::Paired, true) => Some(format!("gate {gate}: {}", self.lacks_pairs(base))),
-            (_, false) if judged.compared == 0 && judged.failures.is_empty() => {
+            (_, false) if judged.compared == 0 => {
                 let why = judged.all_not_judged()?;
                 Some(format!("gate {gate}: no mark can be judged: {why}"))
             }

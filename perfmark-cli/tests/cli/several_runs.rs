@@ -88,6 +88,14 @@ fn times_of_one_or_two_runs_are_not_judged() {
     let more = run("more", 2000, 6000);
     let printed = stdout(&["diff", &base, &more, "--fail-on", "time:5%", "--fail-on", "instructions:1%"], 1);
     assert_contains(&printed, &["1 of 2 gates cannot be judged; 1 of 2 gates failed", reason]);
+    // A gate that failed is not undecided, too.
+    let mark_of = |name: &str, event: &str| mark(name, vec![values(event, &[1000; 100])]);
+    let timed = snapshot(vec![mark_of("parse", "time"), mark_of("print", "time")]);
+    let counted = snapshot(vec![mark_of("parse", "instructions"), mark_of("print", "time")]);
+    let (timed, counted) = (folder.report("timed", &timed), folder.report("counted", &counted));
+    let printed = stdout(&["diff", &timed, &counted, "--fail-on", "time:5%"], 1);
+    assert_contains(&printed, &["1 not compared; 1 of 1 gate failed", "time: not judged, because fewer than 3 runs"]);
+    assert!(!printed.contains("cannot judge "), "{printed}");
     // Every format has the reason.
     let output = answer(&["diff", &base, &head, "--fail-on", "time:5%", "--format", "json"], 3);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
