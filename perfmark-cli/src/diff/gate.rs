@@ -29,76 +29,59 @@ pub(crate) struct GateResult {
     pub(crate) compared: usize,
     /// The smallest rise that would have been found in each of these that did not change, in percent.
     pub(crate) least: Option<f64>,
-    pub(crate) failures: Vec<Failure>,
-    /// Marks that pass because they could not be judged, for each reason.
-    pub(crate) not_judged: Vec<NotJudged>,
+    pub(crate) failures: Vec<Reason>,
+    /// Marks that pass because they could not be judged.
+    pub(crate) not_judged: Vec<Reason>,
     /// Why the gate neither passes nor fails, and what to do.
     pub(crate) undecided: Option<String>,
     /// Whether a mark was not judged because the comparison has too few runs.
     has_few_runs: bool,
 }
 
-pub(crate) struct NotJudged {
-    pub(crate) why: &'static str,
-    /// Each mark, and what it has.
+/// Marks that fail, or are not judged, for the same reason.
+pub(crate) struct Reason {
+    pub(crate) why: String,
+    /// Each mark, and what it has. There are none if the reason is about the whole gate.
     marks: Vec<(String, String)>,
 }
 
-impl NotJudged {
+impl Reason {
     pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
         self.marks.iter().map(|(mark, _)| &**mark)
     }
+
+    /// Adds a mark to the reason, which may be among these already.
+    fn add(reasons: &mut Vec<Self>, mark: &str, detail: String, why: String) {
+        let mark = (mark.to_owned(), detail);
+        match reasons.iter_mut().find(|reason| reason.why == why) {
+            Some(same) => same.marks.push(mark),
+            None => reasons.push(Self { why, marks: vec![mark] }),
+        }
+    }
 }
 
-impl Display for NotJudged {
+impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let marks = self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}"));
-        write!(f, "{}: {}", names(marks), self.why)
+        if !self.marks.is_empty() {
+            write!(f, "{}: ", names(self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}"))))?;
+        }
+        f.write_str(&self.why)
     }
 }
 
 impl GateResult {
-    fn not_judged(&mut self, mark: &str, detail: String, why: &'static str) {
-        let at = self.not_judged.iter().position(|known| known.why == why).unwrap_or(self.not_judged.len());
-        if at == self.not_judged.len() {
-            self.not_judged.push(NotJudged { why, marks: Vec::new() });
-        }
-        self.not_judged[at].marks.push((mark.to_owned(), detail));
+    fn fail(&mut self, mark: &str, why: String) {
+        self.failures.push(Reason { why, marks: vec![(mark.to_owned(), String::new())] });
+    }
+
+    fn not_judged(&mut self, mark: &str, detail: String, why: &str) {
+        Reason::add(&mut self.not_judged, mark, detail, why.into());
     }
 
     /// The marks that were not judged, with the reasons.
     fn all_not_judged(&self) -> Option<String> {
-        let all: Vec<String> = self.not_judged.iter().map(NotJudged::to_string).collect();
+        let all: Vec<String> = self.not_judged.iter().map(Reason::to_string).collect();
         (!all.is_empty()).then(|| all.join("; "))
-    }
-}
-
-pub(crate) struct Failure {
-    /// The marks that fail for this reason; none if the whole gate does.
-    marks: Vec<String>,
-    why: String,
-}
-
-impl Failure {
-    fn of(mark: &str, why: String) -> Self {
-        Self { marks: vec![mark.to_owned()], why }
-    }
-
-    /// Each mark that fails, with the reason.
-    pub(crate) fn each(&self) -> Vec<(Option<&str>, String)> {
-        match &*self.marks {
-            [] => vec![(None, self.why.clone())],
-            marks => marks.iter().map(|mark| (Some(&**mark), format!("{mark}: {}", self.why))).collect(),
-        }
-    }
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !self.marks.is_empty() {
-            write!(f, "{}: ", names(&self.marks))?;
-        }
-        f.write_str(&self.why)
     }
 }
 
@@ -191,7 +174,7 @@ impl Gate {
         let text = format!("gate {}: nothing to judge: {why}", self.text());
         match comparison.design {
             Design::Commits => judged.undecided = Some(text),
-            Design::Separate { .. } | Design::Paired => judged.failures.push(Failure { marks: Vec::new(), why: text }),
+            Design::Separate { .. } | Design::Paired => judged.failures.push(Reason { marks: Vec::new(), why: text }),
         }
     }
 
@@ -253,7 +236,7 @@ impl Gate {
                     _ = write!(text, ": {reason}");
                 }
                 _ = write!(text, " ({})", pair.location);
-                judged.failures.push(Failure::of(&pair.label, text));
+                judged.fail(&pair.label, text);
             }
         }
         if judged.compared == 0 {
@@ -274,10 +257,7 @@ impl Gate {
         let Some(judgement) = measured else {
             let why = event.lack.clone().unwrap_or_else(|| event.notes.join("; "));
             let why = format!("{} cannot be judged (gate {}): {why}", self.event, self.text());
-            return match judged.failures.iter_mut().find(|failure| failure.why == why) {
-                Some(same) => same.marks.push(pair.label.clone()),
-                None => judged.failures.push(Failure::of(&pair.label, why)),
-            };
+            return Reason::add(&mut judged.failures, &pair.label, String::new(), why);
         };
         let not_judged = match judgement.verdict {
             Verdict::TooFewRuns(_) if has_few_runs => {
@@ -334,7 +314,7 @@ impl Gate {
             text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);
-        judged.failures.push(Failure::of(&pair.label, text));
+        judged.fail(&pair.label, text);
     }
 
     pub(crate) fn text(&self) -> String {

@@ -15,6 +15,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 use super::directory::private;
+use super::once::Ended;
 use super::program::{NOT_EXECUTABLE, OWN_TROUBLE, not_started};
 
 const PLUGIN: &str = include_str!("emulator_plugin.c");
@@ -46,16 +47,13 @@ pub(super) struct Emulator {
     program: PathBuf,
 }
 
-/// Why a program cannot be emulated, and the exit status for it.
-type Refusal = (String, u8);
-
-fn refuse(why: impl Into<String>) -> Refusal {
+fn refuse(why: impl Into<String>) -> Ended {
     (why.into(), OWN_TROUBLE)
 }
 
 impl Emulator {
     /// The emulator for a program, checked by a trial.
-    pub(super) fn of(program: &OsStr) -> Result<Self, Refusal> {
+    pub(super) fn of(program: &OsStr) -> Result<Self, Ended> {
         let not_found = |error: &io::Error| (format!("{}: {error}", Path::new(program).display()), not_started(error));
         let program = find(program).map_err(|error| not_found(&error))?;
         let header = header(&program).map_err(|error| not_found(&error))?;
@@ -88,7 +86,7 @@ impl Emulator {
         command
     }
 
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), Ended> {
         let answered = output(self.with_plugin("trial=on").arg(&self.program))?;
         if answered.status.code() == Some(TRIAL_STATUS) {
             return Ok(());
@@ -165,7 +163,7 @@ fn executable(file: &Metadata) -> io::Result<()> {
 }
 
 /// Compiles the plugin into a temporary folder.
-fn compile() -> Result<TempDir, Refusal> {
+fn compile() -> Result<TempDir, Ended> {
     let parent = env::temp_dir();
     let folder = private(&parent, "perfmark-plugin-");
     let folder = folder.map_err(|error| refuse(format!("{}: {error}", parent.display())))?;
@@ -182,7 +180,7 @@ fn compile() -> Result<TempDir, Refusal> {
     Err(refuse(format!("cc does not compile the plugin ({status}): {said}; {COMPILER}")))
 }
 
-fn output(command: &mut Command) -> Result<Output, Refusal> {
+fn output(command: &mut Command) -> Result<Output, Ended> {
     command.output().map_err(|error| refuse(format!("{}: {error}", Path::new(command.get_program()).display())))
 }
 
