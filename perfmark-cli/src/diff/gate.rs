@@ -286,8 +286,8 @@ impl Gate {
                 judged.not_judged(&pair.label, format!(" (≥ {least:.1} %)"), why);
             } else {
                 judged.compared += 1;
-                if judgement.verdict == Verdict::Same {
-                    judged.least = Some(judged.least.unwrap_or(0.0).max(least));
+                if judgement.verdict == Verdict::Same && judged.least < judgement.least {
+                    judged.least = judgement.least;
                 }
             }
             return;

@@ -2,7 +2,7 @@
 
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::gate::GateResult;
-use super::judge::{SEVERAL, Verdict, WORTH_REPORTING};
+use super::judge::{Verdict, WORTH_REPORTING};
 use super::number::{change, grouped, names, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
@@ -178,8 +178,8 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
 
 /// What the number and the order of the runs allow to say about values that vary from run to run.
 fn about_runs(comparison: &Comparison) -> Option<String> {
-    let [base, head] = comparison.runs;
-    if comparison.design == Design::Paired {
+    let ([base, head], is_paired) = (comparison.runs, comparison.design == Design::Paired);
+    if is_paired && !comparison.has_few_runs() {
         let pairs = counted(base as u64, "pair");
         return Some(format!("{pairs} of runs; times are judged by a randomization test (perfmark run --help)"));
     }
@@ -188,9 +188,10 @@ fn about_runs(comparison: &Comparison) -> Option<String> {
     let of_few: BTreeSet<&str> = of_few.map(|event| &*event.event).collect();
     (comparison.has_few_runs() && !of_few.is_empty()).then(|| {
         format!(
-            "{}: not judged, because fewer than {SEVERAL} runs on a side (base {base}, head {head}) do not show how \
-             much values vary",
-            names(of_few)
+            "{}: not judged, because fewer than {} {} (base {base}, head {head}) do not show how much values vary",
+            names(of_few),
+            comparison.design.fewest_runs(),
+            if is_paired { "pairs of runs" } else { "runs on a side" },
         )
     })
 }

@@ -81,6 +81,9 @@ fn a_rise_from_zero_fails_the_gate() {
     let head = folder.report("head.json", &report(&[("parse", 3)]));
     let printed = judged(&base, &head, "instructions:1%", 1);
     assert_contains(&printed, &["✗ parse: instructions per call rose (gate instructions:1%): 0 → 3 (src/main.rs:3)"]);
+    // Which part of nothing would have been found is not known.
+    let printed = judged(&base, &base, "instructions:1%", 0);
+    assert!(printed.contains("gate instructions:1%: 1 mark judged\n") && !printed.contains("0.0 %"), "{printed}");
 }
 
 fn comparing_equal_runs_passes_20_times_of_20() {

@@ -179,7 +179,10 @@ fn pairs_of_runs_are_judged() {
     let printed = run(10, 1.0, "time:2%", 0);
     assert_contains(&printed, &["0 of 3 marks changed; the gate passed", noise, short, "10 pairs of runs"]);
     assert_contains(&run(10, 1.05, "time:7%", 0), &["1 of 3 marks changed; the gate passed"]);
-    assert_contains(&run(7, 1.5, "time:2%", 3), &["cannot judge time with fewer than 8 pairs of runs (given: 7)"]);
+    let printed = run(7, 1.5, "time:2%", 3);
+    let note = "time: not judged, because fewer than 8 pairs of runs (base 7, head 7) do not show how much values vary";
+    assert_contains(&printed, &["cannot judge time with fewer than 8 pairs of runs (given: 7)", note]);
+    assert!(!printed.contains("randomization test"), "{printed}");
     let mut uneven = pairs_of_runs(&folder, 2, 1.0);
     uneven.pop();
     let why = stderr(&uneven.iter().map(String::as_str).collect::<Vec<_>>(), 2);
