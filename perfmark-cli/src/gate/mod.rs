@@ -177,8 +177,7 @@ impl Arguments {
         let mut runs = [Vec::new(), Vec::new()];
         for _ in 0..self.times {
             // First, because what prevents its report may prevent that of the base, too.
-            let report = self.report_of(&head, &head, &counting).map_err(|why| format!("head: {why}"))?;
-            runs[1].push(marked(report).ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?);
+            runs[1].push(self.report_of_head(&head, &counting)?);
             if let Some((_, program)) = &base {
                 let name = &files[0];
                 let report = self.report_of(program, &head, &counting).map_err(|why| format!("base {name}: {why}"))?;
@@ -277,6 +276,20 @@ impl Arguments {
         }))
     }
 
+    fn report_of_head(&self, head: &Program, counting: &Counting) -> Result<Snapshot, String> {
+        let report = self.report_of(head, head, counting).map_err(|why| format!("head: {why}"))?;
+        marked(report).ok_or_else(|| {
+            let remedy = match env::var("PERFMARK") {
+                Ok(value) if value.trim() == "off" => ", because PERFMARK=off is set; unset it",
+                _ => {
+                    "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by \
+                     default (--features)"
+                }
+            };
+            format!("head {UNMARKED}{remedy}")
+        })
+    }
+
     /// What is run, for the notes of a saved report.
     fn variant(&self, program: &Program, project: &Project) -> String {
         let given = self.given.iter().map(|argument| format!(" {}", argument.display()));
@@ -324,8 +337,7 @@ impl Arguments {
             let project = Project::of(&manifest()?)?;
             self.build.check(&project)?;
             let head = self.head(&project)?;
-            let report = marked(self.report_of(&head, &head, counting)?);
-            let mut report = report.ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?;
+            let mut report = self.report_of_head(&head, counting)?;
             report.notes.push(self.variant(&head, &project));
             Ok(report)
         };
@@ -371,16 +383,6 @@ fn variant_of(saved: &Snapshot) -> Option<&str> {
 }
 
 const UNMARKED: &str = "recorded no call of a mark";
-
-fn remedy() -> &'static str {
-    match env::var("PERFMARK") {
-        Ok(value) if value.trim() == "off" => ", because PERFMARK=off is set; unset it",
-        _ => {
-            "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by default \
-             (--features)"
-        }
-    }
-}
 
 /// The report, if a marked function was called.
 fn marked(report: Option<Snapshot>) -> Option<Snapshot> {

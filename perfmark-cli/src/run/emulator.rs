@@ -164,9 +164,7 @@ fn executable(file: &Metadata) -> io::Result<()> {
 
 /// Compiles the plugin into a temporary folder.
 fn compile() -> Result<TempDir, Ended> {
-    let parent = env::temp_dir();
-    let folder = private(&parent, "perfmark-plugin-");
-    let folder = folder.map_err(|error| refuse(format!("{}: {error}", parent.display())))?;
+    let folder = private("perfmark-plugin-").map_err(refuse)?;
     let source = folder.path().join("plugin.c");
     fs::write(&source, PLUGIN).map_err(|error| refuse(format!("{}: {error}", source.display())))?;
     let mut command = Command::new("cc");
