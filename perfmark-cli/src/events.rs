@@ -34,7 +34,7 @@ const ALLOCATED: &[(&str, &str)] = &[
 ];
 
 /// Whether it is a time, or counts cycles.
-pub(crate) fn is_of_clock(event: &str) -> bool {
+pub(crate) fn is_time_or_cycles(event: &str) -> bool {
     TIMES.iter().any(|(name, _)| is_same_event(name, event)) || ["cycles", "clock"].iter().any(|of| event.contains(of))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn is_of_clock(event: &str) -> bool {
 /// kernel's software events, such as page faults and context switches.
 pub(crate) fn depends_on_machine(event: &str) -> bool {
     let is_of_kernel = |event: Event| matches!(event.kind(), Kind::Software(_));
-    is_of_clock(event) || dashed(event).parse().is_ok_and(is_of_kernel)
+    is_time_or_cycles(event) || dashed(event).parse().is_ok_and(is_of_kernel)
 }
 
 /// Syntax that no machine lists and that can be used everywhere.

@@ -11,7 +11,7 @@ use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPOR
 use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
-use crate::events::{depends_on_machine, is_of_clock};
+use crate::events::depends_on_machine;
 use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
@@ -306,11 +306,7 @@ impl Gate {
             text += "; the change is in marked calls inside it";
         }
         let waits = ["off_cpu", "blocked", "preempted", "suspended"].contains(&&*self.event);
-        if !waits
-            && is_of_clock(&self.event)
-            && event.statistic == Statistic::MidMean
-            && judgement.head < judgement.base * LAYOUT
-        {
+        if event.statistic == Statistic::MidMean && !waits && judgement.head < judgement.base * LAYOUT {
             text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);

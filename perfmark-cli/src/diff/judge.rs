@@ -3,7 +3,7 @@
 use perfmark::{Event, Unit, Values};
 
 use super::paired::{self, ALPHA, FEWEST_PAIRS, Sample};
-use crate::events::{depends_on_machine, is_of_clock};
+use crate::events::{depends_on_machine, is_time_or_cycles};
 
 /// The statistic of a mark's calls that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Statistic {
 
 impl Statistic {
     pub(crate) fn of(event: &Event, is_paired: bool) -> Self {
-        match is_of_clock(&event.name) || event.unit == Unit::Ns {
+        match is_time_or_cycles(&event.name) || event.unit == Unit::Ns {
             false if depends_on_machine(&event.name) => Self::VaryingMean,
             false => Self::Mean,
             true if is_paired => Self::MidMean,

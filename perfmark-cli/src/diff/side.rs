@@ -13,7 +13,7 @@ use crate::reports;
 pub(crate) enum Design {
     /// In any order.
     Separate {
-        /// Whether times are judged with fewer than three runs on a side.
+        /// Whether values that vary from run to run are judged with fewer than three runs on a side.
         allows_few_runs: bool,
     },
     /// Of a program at two commits. The marks of either may be new, so a gate may have nothing to judge.

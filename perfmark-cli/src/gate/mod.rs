@@ -20,7 +20,7 @@ use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
-use crate::events::{depends_on_machine, is_of_clock};
+use crate::events::{depends_on_machine, is_time_or_cycles};
 use crate::output::{Destination, say, variable};
 use crate::report;
 use crate::reports::{self, canonical, dashed, is_same_event};
@@ -404,8 +404,8 @@ impl Counting {
         events.dedup();
         let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
-        let mut of_clocks = arguments.fail_on.iter().filter(|gate| is_of_clock(&gate.event));
-        if let Some(Gate { event, .. }) = of_clocks.clone().next().filter(|_| emulates) {
+        let mut timed = arguments.fail_on.iter().filter(|gate| is_time_or_cycles(&gate.event));
+        if let Some(Gate { event, .. }) = timed.clone().next().filter(|_| emulates) {
             let why = if event.contains("cycles") {
                 "an emulator has no cycles; compare them on a machine with a PMU, without --emulate"
             } else {
@@ -420,7 +420,7 @@ impl Counting {
                  baseline and with --times {SEVERAL} or more"
             ));
         }
-        of_clocks.try_for_each(Gate::check_for_medians)?;
+        timed.try_for_each(Gate::check_for_medians)?;
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
         let (of_marks, of_all) = (text("PERFMARK_FILTER"), text("PERFMARK_EVENTS"));
         if let Some(why) = of_marks.as_ref().and_then(|text| text.parse::<Filter>().err()) {
