@@ -64,6 +64,8 @@ pub(crate) enum Presence {
     CalledIn(usize),
     /// Turned off by the filter of that side, and called on the other.
     OffIn(usize),
+    /// Turned off by the filters of both sides.
+    Off,
     /// Called in no run.
     NeverCalled,
 }
@@ -253,15 +255,16 @@ impl Pair {
             [calls().min().unwrap_or(0), calls().max().unwrap_or(0)]
         });
         let is_called = [calls[0][1] > 0, calls[1][1] > 0];
+        let is_off = |side: usize| of[side].iter().all(|mark| !mark.on);
         let presence = match (of[0].is_empty(), of[1].is_empty(), is_called) {
             (_, true, _) => Presence::Only(0),
             (true, ..) => Presence::Only(1),
             (.., [true, true]) => Presence::Both,
+            (.., [false, false]) if is_off(0) && is_off(1) => Presence::Off,
             (.., [false, false]) => Presence::NeverCalled,
             (.., [in_base, _]) => {
                 let without = usize::from(in_base);
-                let is_off = of[without].iter().all(|mark| !mark.on);
-                if is_off { Presence::OffIn(without) } else { Presence::CalledIn(1 - without) }
+                if is_off(without) { Presence::OffIn(without) } else { Presence::CalledIn(1 - without) }
             }
         };
         let location = sanitize(&format!("{}:{}", newest.file, newest.line));

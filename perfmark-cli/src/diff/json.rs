@@ -52,6 +52,7 @@ fn mark(pair: &Pair) -> Value {
         Presence::CalledIn(_) => "called in head only",
         Presence::OffIn(0) => "off in base",
         Presence::OffIn(_) => "off in head",
+        Presence::Off => "off",
         Presence::NeverCalled => "never called",
     };
     json!({

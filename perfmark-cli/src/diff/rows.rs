@@ -112,6 +112,7 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         (Presence::CalledIn(1), "called in head, not in base"),
         (Presence::OffIn(0), "called in head, turned off in base by the filter"),
         (Presence::OffIn(1), "called in base, turned off in head by the filter"),
+        (Presence::Off, "turned off by the filter"),
         (Presence::NeverCalled, "never called"),
     ] {
         lines.extend(about(what, comparison.labels(presence)));

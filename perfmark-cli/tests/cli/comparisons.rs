@@ -17,7 +17,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
     ("marks_of_one_name_are_compared_only_if_both_sides_have_as_many", marks_of_one_name_are_compared_only_if_as_many),
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
-    ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
+    ("a_mark_that_is_off_is_named", a_mark_that_is_off_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
     ("calls_that_did_not_return_are_not_expected_to_be_measured", calls_that_did_not_return_are_not_expected),
     ("marks_that_are_not_compared_are_not_without_a_change", marks_that_are_not_compared_are_not_without_a_change),
@@ -239,7 +239,7 @@ fn marks_never_called_are_listed_briefly() {
     assert!(!printed.contains("never_30"), "{printed}");
 }
 
-fn a_mark_that_is_off_on_one_side_is_named() {
+fn a_mark_that_is_off_is_named() {
     let folder = Folder::new("cli-off");
     let mut off = report(&[("parse", 1000), ("lex", 10)]);
     (off.marks[1].on, off.marks[1].calls) = (false, 0);
@@ -249,6 +249,10 @@ fn a_mark_that_is_off_on_one_side_is_named() {
     assert_contains(&stdout(&["diff", &off, &on], 0), &["called in head, turned off in base by the filter: lex"]);
     assert_contains(&stdout(&["diff", &on, &off], 0), &["called in base, turned off in head by the filter: lex"]);
     assert_contains(&stdout(&["diff", "--format", "json", &off, &on], 0), &["\"off in base\""]);
+    // Whether it was called is not known.
+    let printed = stdout(&["diff", &off, &off], 0);
+    assert!(printed.contains("\nturned off by the filter: lex\n") && !printed.contains("never called"), "{printed}");
+    assert_contains(&stdout(&["diff", "--format", "json", &off, &off], 0), &["\"off\""]);
 }
 
 fn what_cannot_be_compared_is_reported() {
