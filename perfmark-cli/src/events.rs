@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use perfmark::text::sanitize;
-use perfmark_rdpmc::{Attr, CacheEvent, Counter, Event, Hardware, ListedPmu, Machine, Software};
+use perfmark_rdpmc::{Attr, CacheEvent, Counter, Event, Hardware, Kind, ListedPmu, Machine, Software};
 
 use crate::output;
 use crate::reports::{dashed, is_same_event};
@@ -33,9 +33,16 @@ const ALLOCATED: &[(&str, &str)] = &[
     ("allocated_bytes", "their bytes"),
 ];
 
-/// Whether it is a time that perfmark defines.
-pub(crate) fn is_time(event: &str) -> bool {
-    TIMES.iter().any(|(name, _)| is_same_event(name, event))
+/// Whether it is a time, or counts cycles.
+pub(crate) fn is_time_or_cycles(event: &str) -> bool {
+    TIMES.iter().any(|(name, _)| is_same_event(name, event)) || ["cycles", "clock"].iter().any(|of| event.contains(of))
+}
+
+/// Whether it depends on the machine's state, and so differs from run to run of the same work: times, cycles, and the
+/// kernel's software events, such as page faults and context switches.
+pub(crate) fn depends_on_machine(event: &str) -> bool {
+    let is_of_kernel = |event: Event| matches!(event.kind(), Kind::Software(_));
+    is_time_or_cycles(event) || dashed(event).parse().is_ok_and(is_of_kernel)
 }
 
 /// Syntax that no machine lists and that can be used everywhere.

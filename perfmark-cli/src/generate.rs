@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::output;
+use crate::output::Destination;
 
 /// Write completions for a shell to stdout
 ///
@@ -29,7 +29,7 @@ pub(crate) struct Man {
 pub(crate) fn completions(arguments: &Completions, mut program: Command) -> Result<ExitCode, String> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut program, "perfmark", &mut text);
-    give(&text)
+    Destination::Stdout.give(&text).map(|()| ExitCode::SUCCESS)
 }
 
 /// `program` is the complete command line.
@@ -44,11 +44,7 @@ pub(crate) fn man(arguments: &Man, mut program: Command) -> Result<ExitCode, Str
         }
     };
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text).map_err(|error| error.to_string())?;
-    give(&text)
-}
-
-fn give(text: &[u8]) -> Result<ExitCode, String> {
-    output::print(&String::from_utf8_lossy(text))?;
-    Ok(ExitCode::SUCCESS)
+    let page = clap_mangen::Man::new(page).source(concat!("perfmark ", env!("CARGO_PKG_VERSION")));
+    page.render(&mut text).map_err(|error| error.to_string())?;
+    Destination::Stdout.give(&text).map(|()| ExitCode::SUCCESS)
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
+use perfmark::text::sanitize;
 use terminal_size::{Width, terminal_size_of};
 
 use crate::file;
@@ -17,9 +18,10 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Writes one line on stderr; errors are ignored.
+/// Writes a message on stderr, in which names are safe for a terminal; errors are ignored.
 pub(crate) fn say(message: &str) {
-    _ = writeln!(io::stderr(), "perfmark: {message}");
+    let lines: Vec<String> = message.lines().map(sanitize).collect();
+    _ = writeln!(io::stderr(), "perfmark: {}", lines.join("\n"));
 }
 
 /// The destination of a report.

@@ -353,7 +353,7 @@ impl<'a> Gathered<'a> {
             let around = function.around(&names);
             let HotFunction { frame, samples, .. } = function;
             let location = format!("{}:{}", sanitize(&frame.file?), frame.line?);
-            Some((location, format!("{}, {around}", sanitize(&frame.function)), samples))
+            Some((location, format!("{}, {around}", frame.function), samples))
                 .filter(|(location, ..)| !location.starts_with('-'))
         };
         let (mut found, mut is_any) = (0, false);

@@ -1,4 +1,4 @@
-//! Marks that count on a real PMU. They run where user space may read one.
+//! Marks, and single pieces of work, that count on a real PMU. They run where user space may read one.
 
 #[path = "../../perfmark-rdpmc/tests/support/mod.rs"]
 mod support;
@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{ptr, thread};
 
-use perfmark::{Read, Values, perfmark, snapshot};
+use perfmark::{Read, Values, measure, perfmark, snapshot};
 use perfmark_rdpmc::{
     Attr, Counter, Delta, Hardware, Software, disable_all_of_thread, enable_all_of_thread, known_loop,
 };
@@ -19,7 +19,10 @@ fn main() {
         eprintln!("values that depend on the compiler's optimization are not checked: this build has none");
     }
     support::run(
-        vec![named(promise_1_kernel_events_that_other_code_stopped_are_unmeasured)],
+        vec![
+            named(promise_1_kernel_events_that_other_code_stopped_are_unmeasured),
+            named(what_cannot_be_counted_is_refused_and_the_work_does_not_run),
+        ],
         tests![
             promise_1_counters_that_other_code_stopped_are_unmeasured,
             a_marked_loop_counts_its_length_and_a_constant,
@@ -38,6 +41,7 @@ fn main() {
             promise_3_a_tree_of_marked_calls_counts_like_an_unmarked_one,
             the_order_in_which_events_are_named_changes_no_value,
             every_event_of_a_mark_is_read_in_user_space,
+            a_loop_counts_its_instructions_beside_any_other_events,
         ],
     );
 }
@@ -144,7 +148,7 @@ fn stop_around_calls(name: &str, call: fn(&dyn Fn())) {
             start();
         });
         call(&idle);
-        perfmark::measure(&["task_clock"], stop).map(|measured| measured.counts[0].count)
+        measure(&["task_clock"], stop).map(|measured| measured.counts[0].count)
     };
     let measured = thread::spawn(calls).join().expect("does not panic");
     assert!(matches!(measured, Ok(None)), "{measured:?}");
@@ -730,4 +734,33 @@ fn every_event_of_a_mark_is_read_in_user_space() {
     let mark = snapshot.marks.iter().find(|mark| mark.name == "bare").expect("it was called");
     let counted: Vec<_> = mark.values.iter().map(|values| (values.event.as_str(), values.measured)).collect();
     assert_eq!(counted, [("time", 1), ("cycles", 1), ("instructions", 1)]);
+}
+
+fn what_cannot_be_counted_is_refused_and_the_work_does_not_run() {
+    let why = measure(&["no-such-event"], || unreachable!("it does not run")).expect_err("there is none");
+    assert!(why.to_string().contains("no-such-event"), "{why}");
+    if let Err(why) = measure(&["instructions"], || ()).map_err(|why| why.to_string()) {
+        assert!(!why.contains("ENOENT") || why.contains("perfmark run --emulate"), "{why}");
+    }
+}
+
+fn a_loop_counts_its_instructions_beside_any_other_events() {
+    for events in [&["instructions"][..], &["time", "instructions"], &["cycles", "instructions", "time", "page-faults"]]
+    {
+        for turns in [0, 500, 500_000] {
+            // The least of several tries, as a kernel tick may interrupt one.
+            let counted = (0..3).map(|_| {
+                let measured = measure(events, || {
+                    black_box(known_loop(turns));
+                });
+                measured.expect("there is a PMU").instructions().expect("counted exactly")
+            });
+            let counted = counted.min().expect("three");
+            println!("{events:?}: {counted} instructions of a loop of {}", 2 * turns);
+            // The excess is the calls of the work and of the loop. If the kernel can interrupt the loop, it includes
+            // the slow path of the reading.
+            let more = if turns > 1_000 { 200 } else { 20 };
+            assert!((2 * turns..=2 * turns + more).contains(&counted), "{counted} instructions of {}", 2 * turns);
+        }
+    }
 }

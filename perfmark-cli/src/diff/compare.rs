@@ -7,9 +7,8 @@ use perfmark::{Event, Filter, Mark, Read, Unit, Values};
 
 use super::hot_lines::{ChangedLine, Sampled};
 use super::identity::{Names, RunMarks, ambiguous, by_key, labels, split};
-use super::judge::{FEWEST, Judgement, RunValues, SEVERAL, Statistic, Verdict, judge, judge_pairs};
+use super::judge::{FEWEST, Judgement, RunValues, Statistic, Verdict, judge, judge_pairs};
 use super::number::{grouped, share};
-use super::paired::FEWEST_PAIRS;
 use super::side::{Design, Side};
 
 /// Both sides' marks.
@@ -36,6 +35,8 @@ pub(crate) struct Pair {
     pub(crate) presence: Presence,
     /// The fewest and the most calls in a run, for each side.
     pub(crate) calls: [[u64; 2]; 2],
+    /// Whether a call returned on both sides. A panic or a drop may have ended all of them.
+    pub(crate) has_returned: bool,
     pub(crate) events: Vec<Compared>,
     /// For each event, how many calls were measured in the head.
     pub(crate) coverage: Vec<Coverage>,
@@ -63,6 +64,8 @@ pub(crate) enum Presence {
     CalledIn(usize),
     /// Turned off by the filter of that side, and called on the other.
     OffIn(usize),
+    /// Turned off by the filters of both sides.
+    Off,
     /// Called in no run.
     NeverCalled,
 }
@@ -108,7 +111,7 @@ impl Compared {
     pub(crate) fn is_of_callees(&self) -> bool {
         let (Some(judgement), Some([before, after])) = (self.judgement, self.own) else { return false };
         let (whole, own) = ((judgement.head - judgement.base).abs(), (after - before).abs());
-        self.statistic == Statistic::Mean && whole > 0.0 && own <= judgement.margin.max(whole / 10.0)
+        self.statistic.is_mean() && whole > 0.0 && own <= judgement.margin.max(whole / 10.0)
     }
 }
 
@@ -179,10 +182,9 @@ impl Comparison {
         }
     }
 
-    /// Whether a side has too few runs to judge times.
+    /// Whether a side has too few runs to judge what varies from run to run.
     pub(crate) fn has_few_runs(&self) -> bool {
-        let fewest = if self.design == Design::Paired { FEWEST_PAIRS } else { SEVERAL };
-        self.runs.iter().any(|&runs| runs < fewest)
+        self.runs.iter().any(|&runs| runs < self.design.fewest_runs())
     }
 
     pub(crate) fn changed(&self) -> impl Iterator<Item = &Pair> {
@@ -253,15 +255,16 @@ impl Pair {
             [calls().min().unwrap_or(0), calls().max().unwrap_or(0)]
         });
         let is_called = [calls[0][1] > 0, calls[1][1] > 0];
+        let is_off = |side: usize| of[side].iter().all(|mark| !mark.on);
         let presence = match (of[0].is_empty(), of[1].is_empty(), is_called) {
             (_, true, _) => Presence::Only(0),
             (true, ..) => Presence::Only(1),
             (.., [true, true]) => Presence::Both,
+            (.., [false, false]) if is_off(0) && is_off(1) => Presence::Off,
             (.., [false, false]) => Presence::NeverCalled,
             (.., [in_base, _]) => {
                 let without = usize::from(in_base);
-                let is_off = of[without].iter().all(|mark| !mark.on);
-                if is_off { Presence::OffIn(without) } else { Presence::CalledIn(1 - without) }
+                if is_off(without) { Presence::OffIn(without) } else { Presence::CalledIn(1 - without) }
             }
         };
         let location = sanitize(&format!("{}:{}", newest.file, newest.line));
@@ -274,8 +277,15 @@ impl Pair {
             }
         }
         let coverage = Coverage::of_head(of, known);
-        Self { label, path: sanitize(&newest.path), location, presence, calls, events, coverage, lines: Vec::new() }
+        let has_returned = of.iter().all(|side| side.iter().any(|mark| returned(mark) > 0));
+        let (path, lines) = (sanitize(&newest.path), Vec::new());
+        Self { label, path, location, presence, calls, has_returned, events, coverage, lines }
     }
+}
+
+/// The calls that no panic and no drop ended: the measured, the unmeasured and the skipped ones.
+fn returned(mark: &Mark) -> u64 {
+    mark.calls.saturating_sub(mark.unwound).saturating_sub(mark.cancelled)
 }
 
 impl Coverage {
@@ -294,7 +304,7 @@ impl Coverage {
             one.measured = one.measured.saturating_add(values.measured);
             one.expected = one.expected.saturating_add(values.measured).saturating_add(values.unmeasured);
         }
-        let calls = head.iter().map(|mark| mark.calls.saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
+        let calls = head.iter().map(|mark| returned(mark).saturating_sub(mark.skipped)).fold(0, u64::saturating_add);
         let in_base = base.iter().flat_map(|mark| &mark.values).filter(|values| values.measured > 0);
         let in_base: BTreeSet<&str> = in_base.map(|values| &*values.event).collect();
         for event in in_base.into_iter().filter(|event| !indices.contains_key(event)) {
@@ -345,7 +355,13 @@ impl Compared {
                 let reason = about(side).and_then(reason_not_counted);
                 let why = reason.unwrap_or_else(|| {
                     let has_it = values[side].iter().any(|(_, values)| values.is_some());
-                    if has_it { "no call was counted" } else { "the mark did not record it" }.to_owned()
+                    let has_returned = values[side].iter().any(|(mark, _)| returned(mark) > 0);
+                    match (has_it, has_returned) {
+                        (false, _) => "the mark did not record it",
+                        (true, true) => "no call was counted",
+                        (true, false) => "no call returned",
+                    }
+                    .to_owned()
                 });
                 notes.push(format!("not measured in {name}: {why}"));
                 continue;
@@ -381,7 +397,7 @@ impl Compared {
             [base, head] if base == head && base == ALL_CALLS => {}
             [base, head] if base == head => notes.push(format!("base and head measured {base}")),
             // In estimates, values of clocks are corrected by what a thread learns in bursts.
-            [base, head] if statistic != Statistic::Mean && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
+            [base, head] if !statistic.is_mean() && [base, head].iter().any(|calls| *calls == ALL_CALLS) => {
                 is_comparable = false;
                 let what = format!("base measured {base}, head {head}");
                 let how = "record both with the same settings, or set `PERFMARK_FILTER='*=every:1'` for both";
@@ -391,17 +407,18 @@ impl Compared {
                 notes.push(format!("base measured {base}, head {head}; differences may come from that"));
             }
         }
-        // In pairs, all marks are judged together later.
-        let allows_few_runs = !matches!(design, Design::Separate { allows_few_runs: false } | Design::Commits);
-        let judgement = (is_measured && is_comparable).then(|| judge(statistic, &ones[0], &ones[1], allows_few_runs));
+        // In pairs, the clocks of all marks are judged together later.
+        let allows_few_runs = matches!(design, Design::Separate { allows_few_runs: true });
+        let judged = || judge(statistic, &ones, design.fewest_runs(), allows_few_runs);
+        let judgement = (is_measured && is_comparable).then(judged);
         let own = |side: usize| -> Option<f64> {
             let all: Vec<f64> = values[side].iter().filter_map(|(_, values)| (*values)?.self_mean()).collect();
             (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
         };
-        let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic == Statistic::Mean);
+        let own = own(0).zip(own(1)).map(|(base, head)| [base, head]).filter(|_| statistic.is_mean());
         let in_part = [0, 1].map(|side: usize| {
             let measured = values[side].iter().filter_map(|(_, values)| Some((*values)?.measured)).map(u128::from);
-            let calls = values[side].iter().map(|(mark, _)| u128::from(mark.calls));
+            let calls = values[side].iter().map(|(mark, _)| u128::from(returned(mark)));
             [measured.sum::<u128>(), calls.sum()].map(|calls| grouped(calls as f64)).join(" of ")
         });
         let has_skipped = values.iter().flatten().any(|(mark, _)| mark.skipped > 0);

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::str::FromStr;
 
-use perfmark::text::{counted, sanitize};
+use perfmark::text::counted;
 
 use super::compare::{Compared, Comparison, Coverage, Pair};
 use super::judge::{RESOLVED_BY_MEDIANS, SEVERAL, Statistic, Verdict, WORTH_REPORTING};
 use super::number::{change, grouped, names, percent, quantity, share};
 use super::paired::FEWEST_PAIRS;
 use super::side::Design;
-use crate::events::is_time;
+use crate::events::depends_on_machine;
 use crate::reports::is_same_event;
 
 /// `instructions:1%`, or `coverage:90%`.
@@ -29,76 +29,59 @@ pub(crate) struct GateResult {
     pub(crate) compared: usize,
     /// The smallest rise that would have been found in each of these that did not change, in percent.
     pub(crate) least: Option<f64>,
-    pub(crate) failures: Vec<Failure>,
-    /// Marks that pass because they could not be judged, for each reason.
-    pub(crate) not_judged: Vec<NotJudged>,
+    pub(crate) failures: Vec<Reason>,
+    /// Marks that pass because they could not be judged.
+    pub(crate) not_judged: Vec<Reason>,
     /// Why the gate neither passes nor fails, and what to do.
     pub(crate) undecided: Option<String>,
     /// Whether a mark was not judged because the comparison has too few runs.
     has_few_runs: bool,
 }
 
-pub(crate) struct NotJudged {
-    pub(crate) why: &'static str,
-    /// Each mark, and what it has.
+/// Marks that fail, or are not judged, for the same reason.
+pub(crate) struct Reason {
+    pub(crate) why: String,
+    /// Each mark, and what it has. There are none if the reason is about the whole gate.
     marks: Vec<(String, String)>,
 }
 
-impl NotJudged {
+impl Reason {
     pub(crate) fn marks(&self) -> impl Iterator<Item = &str> {
         self.marks.iter().map(|(mark, _)| &**mark)
     }
+
+    /// Adds a mark to the reason, which may be among these already.
+    fn add(reasons: &mut Vec<Self>, mark: &str, detail: String, why: String) {
+        let mark = (mark.to_owned(), detail);
+        match reasons.iter_mut().find(|reason| reason.why == why) {
+            Some(same) => same.marks.push(mark),
+            None => reasons.push(Self { why, marks: vec![mark] }),
+        }
+    }
 }
 
-impl Display for NotJudged {
+impl Display for Reason {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let marks = self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}"));
-        write!(f, "{}: {}", names(marks), self.why)
+        if !self.marks.is_empty() {
+            write!(f, "{}: ", names(self.marks.iter().map(|(mark, detail)| format!("{mark}{detail}"))))?;
+        }
+        f.write_str(&self.why)
     }
 }
 
 impl GateResult {
-    fn not_judged(&mut self, mark: &str, detail: String, why: &'static str) {
-        let at = self.not_judged.iter().position(|known| known.why == why).unwrap_or(self.not_judged.len());
-        if at == self.not_judged.len() {
-            self.not_judged.push(NotJudged { why, marks: Vec::new() });
-        }
-        self.not_judged[at].marks.push((mark.to_owned(), detail));
+    fn fail(&mut self, mark: &str, why: String) {
+        self.failures.push(Reason { why, marks: vec![(mark.to_owned(), String::new())] });
+    }
+
+    fn not_judged(&mut self, mark: &str, detail: String, why: &str) {
+        Reason::add(&mut self.not_judged, mark, detail, why.into());
     }
 
     /// The marks that were not judged, with the reasons.
     fn all_not_judged(&self) -> Option<String> {
-        let all: Vec<String> = self.not_judged.iter().map(NotJudged::to_string).collect();
+        let all: Vec<String> = self.not_judged.iter().map(Reason::to_string).collect();
         (!all.is_empty()).then(|| all.join("; "))
-    }
-}
-
-pub(crate) struct Failure {
-    /// The marks that fail for this reason; none if the whole gate does.
-    marks: Vec<String>,
-    why: String,
-}
-
-impl Failure {
-    fn of(mark: &str, why: String) -> Self {
-        Self { marks: vec![mark.to_owned()], why }
-    }
-
-    /// Each mark that fails, with the reason.
-    pub(crate) fn each(&self) -> Vec<(Option<&str>, String)> {
-        match &*self.marks {
-            [] => vec![(None, self.why.clone())],
-            marks => marks.iter().map(|mark| (Some(&**mark), format!("{mark}: {}", self.why))).collect(),
-        }
-    }
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        if !self.marks.is_empty() {
-            write!(f, "{}: ", names(&self.marks))?;
-        }
-        f.write_str(&self.why)
     }
 }
 
@@ -130,15 +113,10 @@ impl Gate {
         self.event == COVERAGE
     }
 
-    /// Whether the event is a time or of a clock, and differs from run to run.
-    pub(crate) fn is_of_clock(&self) -> bool {
-        is_time(&self.event) || ["cycles", "clock"].iter().any(|part| self.event.contains(part))
-    }
-
     /// The event's name among those of the reports. An event that no report has is an error.
     pub(crate) fn find<'a>(&self, events: &BTreeSet<&'a str>) -> Result<&'a str, String> {
         events.iter().copied().find(|event| is_same_event(event, &self.event)).ok_or_else(|| {
-            let known: Vec<_> = events.iter().map(|event| sanitize(event)).collect();
+            let known: Vec<_> = events.iter().copied().collect();
             let known = if known.is_empty() { "no events".into() } else { known.join(", ") };
             format!("--fail-on {}: no report has the event; the reports have {known}", self.text())
         })
@@ -179,8 +157,11 @@ impl Gate {
                 self.judge_mark(pair, event, comparison.has_few_runs(), &mut judged);
             }
         }
+        if !judged.failures.is_empty() {
+            return judged;
+        }
         judged.undecided = self.undecided(comparison, &judged);
-        if judged.compared == 0 && judged.failures.is_empty() && judged.undecided.is_none() {
+        if judged.compared == 0 && judged.undecided.is_none() {
             let reason = comparison.events.get(&self.event).into_iter().flatten().next();
             let why = reason.map_or("no mark that both sides called records it", |why| why);
             self.nothing_to_judge(comparison, &mut judged, why);
@@ -193,11 +174,11 @@ impl Gate {
         let text = format!("gate {}: nothing to judge: {why}", self.text());
         match comparison.design {
             Design::Commits => judged.undecided = Some(text),
-            Design::Separate { .. } | Design::Paired => judged.failures.push(Failure { marks: Vec::new(), why: text }),
+            Design::Separate { .. } | Design::Paired => judged.failures.push(Reason { marks: Vec::new(), why: text }),
         }
     }
 
-    /// Why the gate cannot be judged, although the marks were measured.
+    /// Why the gate, which did not fail, cannot be judged, although the marks were measured.
     fn undecided(&self, comparison: &Comparison, judged: &GateResult) -> Option<String> {
         let gate = self.text();
         let [base, head] = comparison.runs;
@@ -213,7 +194,7 @@ impl Gate {
                 self.event
             )),
             (Design::Paired, true) => Some(format!("gate {gate}: {}", self.lacks_pairs(base))),
-            (_, false) if judged.compared == 0 && judged.failures.is_empty() => {
+            (_, false) if judged.compared == 0 => {
                 let why = judged.all_not_judged()?;
                 Some(format!("gate {gate}: no mark can be judged: {why}"))
             }
@@ -229,9 +210,9 @@ impl Gate {
         )
     }
 
-    /// Too few pairs of runs for an event of a clock are an error, before they are made.
+    /// Too few pairs of runs for an event that varies from run to run are an error, before they are made.
     pub(crate) fn check_pairs(&self, pairs: usize) -> Result<(), String> {
-        let is_enough = pairs >= FEWEST_PAIRS || !self.is_of_clock();
+        let is_enough = pairs >= FEWEST_PAIRS || !depends_on_machine(&self.event);
         if is_enough { Ok(()) } else { Err(format!("--fail-on {}: {}", self.text(), self.lacks_pairs(pairs))) }
     }
 
@@ -255,7 +236,7 @@ impl Gate {
                     _ = write!(text, ": {reason}");
                 }
                 _ = write!(text, " ({})", pair.location);
-                judged.failures.push(Failure::of(&pair.label, text));
+                judged.fail(&pair.label, text);
             }
         }
         if judged.compared == 0 {
@@ -269,14 +250,14 @@ impl Gate {
             let why = "calls in programs that an emulated one starts are not counted, nor are calls that are too deep";
             return judged.not_judged(&pair.label, format!(" ({lack})"), why);
         }
+        if !pair.has_returned {
+            return judged.not_judged(&pair.label, String::new(), "a panic or a drop ended each call on a side");
+        }
         let measured = if event.lack.is_some() { None } else { event.judgement };
         let Some(judgement) = measured else {
             let why = event.lack.clone().unwrap_or_else(|| event.notes.join("; "));
             let why = format!("{} cannot be judged (gate {}): {why}", self.event, self.text());
-            return match judged.failures.iter_mut().find(|failure| failure.why == why) {
-                Some(same) => same.marks.push(pair.label.clone()),
-                None => judged.failures.push(Failure::of(&pair.label, why)),
-            };
+            return Reason::add(&mut judged.failures, &pair.label, String::new(), why);
         };
         let not_judged = match judgement.verdict {
             Verdict::TooFewRuns(_) if has_few_runs => {
@@ -305,8 +286,8 @@ impl Gate {
                 judged.not_judged(&pair.label, format!(" (≥ {least:.1} %)"), why);
             } else {
                 judged.compared += 1;
-                if judgement.verdict == Verdict::Same {
-                    judged.least = Some(judged.least.unwrap_or(0.0).max(least));
+                if judgement.verdict == Verdict::Same && judged.least < judgement.least {
+                    judged.least = judgement.least;
                 }
             }
             return;
@@ -324,13 +305,12 @@ impl Gate {
         if event.is_of_callees() {
             text += "; the change is in marked calls inside it";
         }
-        let is_of_code =
-            ["time", "on_cpu"].contains(&&*self.event) || ["cycles", "clock"].iter().any(|of| self.event.contains(of));
-        if is_of_code && event.statistic == Statistic::MidMean && judgement.head < judgement.base * LAYOUT {
+        let waits = ["off_cpu", "blocked", "preempted", "suspended"].contains(&&*self.event);
+        if event.statistic == Statistic::MidMean && !waits && judgement.head < judgement.base * LAYOUT {
             text += "; if nobody changed the function, the linker may have moved it: compare `instructions`";
         }
         _ = write!(text, " ({})", pair.location);
-        judged.failures.push(Failure::of(&pair.label, text));
+        judged.fail(&pair.label, text);
     }
 
     pub(crate) fn text(&self) -> String {

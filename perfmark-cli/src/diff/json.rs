@@ -5,24 +5,27 @@ use perfmark::text::share_and_error;
 use serde_json::{Value, json};
 
 use super::compare::{Compared, Comparison, Pair, Presence};
-use super::gate::{Failure, GateResult, NotJudged};
+use super::gate::{GateResult, Reason};
 use super::hot_lines::ChangedLine;
 use super::judge::Verdict;
 use super::number::change;
 use super::side::Design;
 
 pub(crate) fn render(comparison: &Comparison, gates: &[GateResult]) -> String {
-    let not_judged = |one: &NotJudged| json!({"marks": one.marks().collect::<Vec<_>>(), "why": one.why});
+    let not_judged = |one: &Reason| json!({"marks": one.marks().collect::<Vec<_>>(), "why": one.why});
+    let failures = |one: &Reason| -> Vec<Value> {
+        let of_mark = |mark: &str| json!({"mark": mark, "text": format!("{mark}: {}", one.why)});
+        let all: Vec<Value> = one.marks().map(of_mark).collect();
+        if all.is_empty() { vec![json!({"mark": null, "text": one.why})] } else { all }
+    };
     let gate = |judged: &GateResult| {
-        let failures =
-            judged.failures.iter().flat_map(Failure::each).map(|(mark, text)| json!({"mark": mark, "text": text}));
         json!({
             "event": judged.gate.event,
             "percent": judged.gate.percent,
             "failed": !judged.failures.is_empty(),
             "compared": judged.compared,
             "smallest_rise_percent": judged.least,
-            "failures": failures.collect::<Vec<_>>(),
+            "failures": judged.failures.iter().flat_map(failures).collect::<Vec<_>>(),
             "not_judged": judged.not_judged.iter().map(not_judged).collect::<Vec<_>>(),
             "cannot_judge": judged.undecided,
         })
@@ -49,6 +52,7 @@ fn mark(pair: &Pair) -> Value {
         Presence::CalledIn(_) => "called in head only",
         Presence::OffIn(0) => "off in base",
         Presence::OffIn(_) => "off in head",
+        Presence::Off => "off",
         Presence::NeverCalled => "never called",
     };
     json!({

@@ -3,12 +3,17 @@
 use perfmark::{Event, Unit, Values};
 
 use super::paired::{self, ALPHA, FEWEST_PAIRS, Sample};
+use crate::events::{depends_on_machine, is_time_or_cycles};
 
 /// The statistic of a mark's calls that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Statistic {
-    /// Counts are almost the same in each run of the same work: the mean shows the smallest change.
+    /// Counts of what the code does are almost the same in each run of the same work: the mean shows the smallest
+    /// change.
     Mean,
+    /// What the kernel counts depends on the machine's state, so only several runs show a change. Few calls may have
+    /// any, which only a mean shows.
+    VaryingMean,
     /// Time and cycles vary from call to call, and have outliers that would move a mean.
     Median,
     /// Time and cycles in pairs of runs: the mean of the middle half of the calls. It resolves smaller changes than a
@@ -18,17 +23,21 @@ pub(crate) enum Statistic {
 
 impl Statistic {
     pub(crate) fn of(event: &Event, is_paired: bool) -> Self {
-        let is_of_clock = event.unit == Unit::Ns || event.name.contains("cycles") || event.name.contains("clock");
-        match (is_of_clock, is_paired) {
-            (false, _) => Self::Mean,
-            (true, false) => Self::Median,
-            (true, true) => Self::MidMean,
+        match is_time_or_cycles(&event.name) || event.unit == Unit::Ns {
+            false if depends_on_machine(&event.name) => Self::VaryingMean,
+            false => Self::Mean,
+            true if is_paired => Self::MidMean,
+            true => Self::Median,
         }
+    }
+
+    pub(crate) fn is_mean(self) -> bool {
+        matches!(self, Self::Mean | Self::VaryingMean)
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Mean => "mean",
+            Self::Mean | Self::VaryingMean => "mean",
             Self::Median => "p50",
             Self::MidMean => "midmean",
         }
@@ -55,7 +64,7 @@ impl RunValues {
         let mean = values.sum as f64 / values.weight as f64;
         let quantile = |part: f64| values.quantile(part).map_or(mean, |value| value as f64);
         let value = match statistic {
-            Statistic::Mean => mean,
+            Statistic::Mean | Statistic::VaryingMean => mean,
             Statistic::Median => quantile(0.5),
             Statistic::MidMean => mid_mean(values).unwrap_or(mean),
         };
@@ -133,15 +142,22 @@ pub(crate) const RESOLVED_BY_MEDIANS: f64 = 100.0 * RESOLUTION / (1.0 - RESOLUTI
 /// A median of fewer calls does not predict the next run.
 pub(crate) const FEWEST: u64 = 10;
 
-/// The number of runs on each side that is enough to measure the variation of their medians.
+/// The number of runs on each side that is enough to measure their variation.
 pub(crate) const SEVERAL: usize = 3;
 
-/// Judges runs that were made in any order. `MidMean` is judged by [`judge_pairs`] instead.
-pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues], allows_few_runs: bool) -> Judgement {
+/// Judges runs that were made in any order. `MidMean` is judged by [`judge_pairs`] instead. Values that vary from run
+/// to run are not judged if a side has fewer runs than `fewest_runs`, unless `allows_few_runs`.
+pub(crate) fn judge(
+    statistic: Statistic,
+    [base, head]: &[Vec<RunValues>; 2],
+    fewest_runs: usize,
+    allows_few_runs: bool,
+) -> Judgement {
     let (before, after) = (middle(base), middle(head));
     let difference = (after - before).abs();
     let larger = before.max(after);
-    let is_several = base.len().min(head.len()) >= SEVERAL;
+    let runs = base.len().min(head.len());
+    let is_of_few_runs = statistic != Statistic::Mean && runs < fewest_runs;
     let rises = after > before;
     let fewest = base.iter().chain(head).map(|one| one.measured).min().unwrap_or(0);
     let noise = base.iter().chain(head).map(|one| one.noise).fold(0.0, f64::max);
@@ -153,18 +169,17 @@ pub(crate) fn judge(statistic: Statistic, base: &[RunValues], head: &[RunValues]
         let upper = usize::from(rises);
         let half = |one: &RunValues, upper: usize| (one.quarters[upper] - one.value).abs();
         let halves = base.iter().map(|one| half(one, upper)).chain(head.iter().map(|one| half(one, 1 - upper)));
-        let halves = if is_several || statistic == Statistic::Mean { 0.0 } else { halves.fold(0.0, f64::max) };
+        let halves = if is_of_few_runs { halves.fold(0.0, f64::max) } else { 0.0 };
         noise.max(among_runs).max(halves)
     };
     let (resolution, resolved, worth_reporting) = match statistic {
-        Statistic::Mean => (0.0, 100.0 * WORTH_REPORTING, WORTH_REPORTING * larger),
+        Statistic::Mean | Statistic::VaryingMean => (0.0, 100.0 * WORTH_REPORTING, WORTH_REPORTING * larger),
         Statistic::Median | Statistic::MidMean => (RESOLUTION * larger, RESOLVED_BY_MEDIANS, 0.0),
     };
     let margin = variation(rises).max(resolution);
     let is_beyond = difference > margin;
-    let is_of_few_runs = statistic != Statistic::Mean && !is_several;
     let verdict = match (is_beyond && difference >= worth_reporting, rises) {
-        _ if is_of_few_runs && !allows_few_runs => Verdict::TooFewRuns(base.len().min(head.len())),
+        _ if is_of_few_runs && !allows_few_runs => Verdict::TooFewRuns(runs),
         _ if is_of_few_runs && fewest < FEWEST => Verdict::TooFew(fewest),
         (false, _) => Verdict::Same,
         (true, true) => Verdict::More,
@@ -242,7 +257,7 @@ mod tests {
 
     fn verdict(statistic: Statistic, base: &[f64], head: &[f64]) -> Verdict {
         let runs = |values: &[f64]| values.iter().map(|&value| one(value)).collect::<Vec<_>>();
-        judge(statistic, &runs(base), &runs(head), true).verdict
+        judge(statistic, &[runs(base), runs(head)], SEVERAL, true).verdict
     }
 
     #[test]
@@ -278,9 +293,9 @@ mod tests {
         }
         assert_eq!(verdict(Statistic::Mean, &[0.0], &[3.0]), Verdict::More);
         let noisy = RunValues { noise: 20.0, ..one(1010.0) };
-        let judgement = judge(Statistic::Mean, &[one(1000.0)], &[noisy], true);
+        let judgement = judge(Statistic::Mean, &[vec![one(1000.0)], vec![noisy]], SEVERAL, true);
         assert!(judgement.verdict == Verdict::Same && !judgement.rose, "within the noise of the probe");
-        let any = judge(Statistic::Mean, &[one(1000.0)], &[one(1000.5)], true);
+        let any = judge(Statistic::Mean, &[vec![one(1000.0)], vec![one(1000.5)]], SEVERAL, true);
         assert!(any.verdict == Verdict::Same && any.rose, "too small to report, but a gate of 0 % fails");
     }
 

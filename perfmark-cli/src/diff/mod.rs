@@ -3,11 +3,11 @@
 //! Every file is a run. Two sides' values differ only if they differ by more than a margin, their own variation
 //! (`judge`).
 
-mod side;
-mod identity;
 mod number;
 mod paired;
 mod judge;
+mod side;
+mod identity;
 mod hot_lines;
 mod compare;
 mod gate;
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// on. Times are judged as by `perfmark run --against`
     #[arg(long)]
     paired: bool,
-    /// Judge times even with fewer than three runs on a side, which gives false alarms
+    /// Judge times, cycles and software events even with fewer than three runs on a side, which gives false alarms
     #[arg(long, conflicts_with = "paired")]
     allow_few_runs: bool,
     /// Compare only these marks, in the language of `PERFMARK_FILTER`: `app::parser,app::io=off`
@@ -94,9 +94,12 @@ When a value has changed:
   - counts: the mean per call, by at least 0.1 %, and by more than the cost of an empty call varies; with several \
 runs on a side, the median of the runs, if no run of one side is among those of the other, ignoring one run in \
 five of each side: those nearest to the other side
+  - software events, which the kernel counts, such as page faults and context switches: as counts, but with three runs \
+or more on each side, or eight pairs, because they depend on the machine's state; with fewer runs, changes are shown \
+and not judged
   - time, cycles: the median per call, with three runs or more on each side (five are better): by more than the \
-resolution of the histograms (1 in 32), and as the means of counts are; with fewer runs, changes are shown and not \
-judged; with --allow-few-runs, each median must be outside of the middle half of the other side's calls
+resolution of the histograms (1 in 32), and as the means of counts are; with fewer runs, as for software events; \
+with --allow-few-runs, each value must be outside of the middle half of the other side's calls
   - with --paired: the mean of the middle half of the calls; see `perfmark run --help`
 
 Hot lines:
@@ -109,17 +112,19 @@ Lines never make a gate fail.
 
 Gates:
   --fail-on EVENT:PERCENT% fails if a value rose by more than that, and by more than it varies: instructions:0% \
-fails on any rise. A mark is judged if a rise by the limit would have been found; the column `finds` has the smallest \
-rise of which that is so. Other marks are listed and pass. Medians do not show a rise by less than 3.3 %: a smaller \
-limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of the base \
-that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was not \
-measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls that \
-should have been measured; or if its values are not compared. Marks that one side does not have or never called are \
-listed and pass. So do marks of which an emulator counted almost no call, because programs that an emulated one \
-starts run outside the emulator. On time or cycles, these marks are listed and pass, too: marks that fewer than three \
-runs of a side measured; in pairs, marks that some run did not measure; with one run, marks with fewer than 10 calls. \
-A gate cannot be judged if no mark can be, or, on time or cycles, with fewer than three runs on a side. It fails if \
-no mark that both sides called has the event.
+fails on any rise. A mark is judged if a rise by the limit would have been found; the column `finds` has the \
+smallest rise of which that is so. Other marks are listed and pass. Medians do not show a rise by less than 3.3 %: a \
+smaller limit of a time is refused, unless the runs are paired. A run of the head that is even slower, or a run of \
+the base that is even faster, does not make the gate pass. The gate also fails if a mark that both sides called was \
+not measured on one side, or almost not: fewer than 10 calls of a mark that had more, or less than 10 % of the calls \
+that should have been measured; or if its values are not compared. Marks that one side does not have or never \
+called, or of which a panic or a drop ended each call there, are listed and pass. So do marks of which an emulator \
+counted almost no call, because programs that an emulated one starts run outside the emulator. On times, cycles or \
+software events, these marks are listed and pass, too: marks that fewer than three runs of a side measured; in \
+pairs, marks that some run did not measure; of software events in pairs, marks that fewer than eight runs of a side \
+measured; with one run, marks with fewer than 10 calls. A gate cannot be judged if no mark can be, or, on times, \
+cycles or software events, with fewer than three runs on a side, or eight pairs. It fails if no mark that both sides \
+called has the event.
 
   --fail-on coverage:PERCENT% fails for each mark of the head, including new ones, if less than that share of its \
 calls was measured in any of its events. Calls that `every` or a budget skipped, or that a panic or a drop ended, do \

@@ -48,8 +48,11 @@ pub(crate) fn change(base: f64, head: f64) -> Option<f64> {
 }
 
 pub(crate) fn percent(change: f64) -> String {
-    let decimals = if change.abs() < 0.095 && change != 0.0 { 3 } else { 1 };
-    format!("{change:+.decimals$} %")
+    match change.abs() {
+        0.0 | 0.095.. => format!("{change:+.1} %"),
+        0.0005.. => format!("{change:+.3} %"),
+        _ => "<0.001 %".into(),
+    }
 }
 
 /// A part in percent, rounded down: 100 % is all, and no limit that the part misses is shown. 0 % is nothing.
@@ -99,6 +102,7 @@ mod tests {
         ] {
             assert_eq!(quantity(value, unit), text);
         }
-        assert_eq!([1.0, -0.004, 0.0, 250.0].map(percent), ["+1.0 %", "-0.004 %", "+0.0 %", "+250.0 %"]);
+        let percents = [1.0, -0.004, 0.0, 250.0, 0.0006, 0.0004, -0.0004].map(percent);
+        assert_eq!(percents, ["+1.0 %", "-0.004 %", "+0.0 %", "+250.0 %", "+0.001 %", "<0.001 %", "<0.001 %"]);
     }
 }

@@ -2,11 +2,11 @@
 
 use super::compare::{Compared, Comparison, Pair, Presence};
 use super::gate::GateResult;
-use super::judge::{SEVERAL, Verdict, WORTH_REPORTING};
+use super::judge::{Verdict, WORTH_REPORTING};
 use super::number::{change, grouped, names, percent, quantity};
 use super::side::Design;
 use perfmark::text::{counted, exact};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// An event's cells: event with statistic, base, head, change, change of self, and the smallest rise that would have
@@ -112,6 +112,7 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
         (Presence::CalledIn(1), "called in head, not in base"),
         (Presence::OffIn(0), "called in head, turned off in base by the filter"),
         (Presence::OffIn(1), "called in base, turned off in head by the filter"),
+        (Presence::Off, "turned off by the filter"),
         (Presence::NeverCalled, "never called"),
     ] {
         lines.extend(about(what, comparison.labels(presence)));
@@ -176,19 +177,22 @@ pub(crate) fn remarks(comparison: &Comparison, gates: &[GateResult]) -> Vec<Stri
     lines
 }
 
-/// What the number and the order of the runs allow to say about times.
+/// What the number and the order of the runs allow to say about values that vary from run to run.
 fn about_runs(comparison: &Comparison) -> Option<String> {
-    let [base, head] = comparison.runs;
-    if comparison.design == Design::Paired {
+    let ([base, head], is_paired) = (comparison.runs, comparison.design == Design::Paired);
+    if is_paired && !comparison.has_few_runs() {
         let pairs = counted(base as u64, "pair");
         return Some(format!("{pairs} of runs; times are judged by a randomization test (perfmark run --help)"));
     }
-    let mut verdicts = comparison.marks.iter().flat_map(|pair| &pair.events).filter_map(Compared::verdict);
-    let is_of_few = |verdict| matches!(verdict, Verdict::TooFewRuns(_));
-    (comparison.has_few_runs() && verdicts.any(is_of_few)).then(|| {
+    let events = comparison.marks.iter().flat_map(|pair| &pair.events);
+    let of_few = events.filter(|event| matches!(event.verdict(), Some(Verdict::TooFewRuns(_))));
+    let of_few: BTreeSet<&str> = of_few.map(|event| &*event.event).collect();
+    (comparison.has_few_runs() && !of_few.is_empty()).then(|| {
         format!(
-            "times are not judged, because fewer than {SEVERAL} runs on a side (base {base}, head {head}) do not show \
-             how much they vary"
+            "{}: not judged, because fewer than {} {} (base {base}, head {head}) do not show how much values vary",
+            names(of_few),
+            comparison.design.fewest_runs(),
+            if is_paired { "pairs of runs" } else { "runs on a side" },
         )
     })
 }

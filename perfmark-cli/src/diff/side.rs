@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use perfmark::Snapshot;
 
+use super::judge::SEVERAL;
+use super::paired::FEWEST_PAIRS;
 use crate::reports;
 
 /// How the runs were made.
@@ -11,13 +13,23 @@ use crate::reports;
 pub(crate) enum Design {
     /// In any order.
     Separate {
-        /// Whether times are judged with fewer than three runs on a side.
+        /// Whether values that vary from run to run are judged with fewer than three runs on a side.
         allows_few_runs: bool,
     },
     /// Of a program at two commits. The marks of either may be new, so a gate may have nothing to judge.
     Commits,
     /// Alternated: the first runs of both sides are a pair, and so on.
     Paired,
+}
+
+impl Design {
+    /// The fewest runs on each side that show how values that depend on the machine's state vary.
+    pub(crate) fn fewest_runs(self) -> usize {
+        match self {
+            Self::Separate { .. } | Self::Commits => SEVERAL,
+            Self::Paired => FEWEST_PAIRS,
+        }
+    }
 }
 
 /// The runs of one side.

@@ -20,6 +20,7 @@ use self::program::{Build, Program, Project, manifest};
 use self::repository::{Checkout, Commit, Repository, reports_in};
 use crate::diff::{self, Design, Gate, SEVERAL, Side, UNDECIDED};
 use crate::doctor::counts_instructions;
+use crate::events::{depends_on_machine, is_time_or_cycles};
 use crate::output::{Destination, say, variable};
 use crate::report;
 use crate::reports::{self, canonical, dashed, is_same_event};
@@ -176,8 +177,7 @@ impl Arguments {
         let mut runs = [Vec::new(), Vec::new()];
         for _ in 0..self.times {
             // First, because what prevents its report may prevent that of the base, too.
-            let report = self.report_of(&head, &head, &counting).map_err(|why| format!("head: {why}"))?;
-            runs[1].push(marked(report).ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?);
+            runs[1].push(self.report_of_head(&head, &counting)?);
             if let Some((_, program)) = &base {
                 let name = &files[0];
                 let report = self.report_of(program, &head, &counting).map_err(|why| format!("base {name}: {why}"))?;
@@ -276,6 +276,20 @@ impl Arguments {
         }))
     }
 
+    fn report_of_head(&self, head: &Program, counting: &Counting) -> Result<Snapshot, String> {
+        let report = self.report_of(head, head, counting).map_err(|why| format!("head: {why}"))?;
+        marked(report).ok_or_else(|| {
+            let remedy = match env::var("PERFMARK") {
+                Ok(value) if value.trim() == "off" => ", because PERFMARK=off is set; unset it",
+                _ => {
+                    "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by \
+                     default (--features)"
+                }
+            };
+            format!("head {UNMARKED}{remedy}")
+        })
+    }
+
     /// What is run, for the notes of a saved report.
     fn variant(&self, program: &Program, project: &Project) -> String {
         let given = self.given.iter().map(|argument| format!(" {}", argument.display()));
@@ -323,8 +337,7 @@ impl Arguments {
             let project = Project::of(&manifest()?)?;
             self.build.check(&project)?;
             let head = self.head(&project)?;
-            let report = marked(self.report_of(&head, &head, counting)?);
-            let mut report = report.ok_or_else(|| format!("head {UNMARKED}{}", remedy()))?;
+            let mut report = self.report_of_head(&head, counting)?;
             report.notes.push(self.variant(&head, &project));
             Ok(report)
         };
@@ -371,16 +384,6 @@ fn variant_of(saved: &Snapshot) -> Option<&str> {
 
 const UNMARKED: &str = "recorded no call of a mark";
 
-fn remedy() -> &'static str {
-    match env::var("PERFMARK") {
-        Ok(value) if value.trim() == "off" => ", because PERFMARK=off is set; unset it",
-        _ => {
-            "; put #[perfmark] on a function that the program calls, and turn recording on if it is off by default \
-             (--features)"
-        }
-    }
-}
-
 /// The report, if a marked function was called.
 fn marked(report: Option<Snapshot>) -> Option<Snapshot> {
     report.filter(|report| report.marks.iter().any(|mark| mark.calls > 0))
@@ -401,8 +404,8 @@ impl Counting {
         events.dedup();
         let in_emulator: Vec<&str> = events.iter().copied().filter(|event| is_emulated(event)).collect();
         let emulates = arguments.emulate || !in_emulator.is_empty() && !counts_instructions(perfmark_rdpmc::support());
-        let mut varying = arguments.fail_on.iter().filter(|gate| gate.is_of_clock());
-        if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| emulates) {
+        let mut timed = arguments.fail_on.iter().filter(|gate| is_time_or_cycles(&gate.event));
+        if let Some(Gate { event, .. }) = timed.clone().next().filter(|_| emulates) {
             let why = if event.contains("cycles") {
                 "an emulator has no cycles; compare them on a machine with a PMU, without --emulate"
             } else {
@@ -411,13 +414,13 @@ impl Counting {
             return Err(format!("--fail-on {event}: {why}"));
         }
         let is_one_run = arguments.times < SEVERAL || arguments.baseline.is_some();
-        if let Some(Gate { event, .. }) = varying.clone().next().filter(|_| is_one_run) {
+        if let Some(event) = events.iter().find(|event| is_one_run && depends_on_machine(event)) {
             return Err(format!(
                 "--fail-on {event}: it varies from run to run; compare it with `perfmark run --against`, or without a \
                  baseline and with --times {SEVERAL} or more"
             ));
         }
-        varying.try_for_each(Gate::check_for_medians)?;
+        timed.try_for_each(Gate::check_for_medians)?;
         let text = |name: &str| variable(name).map(|value| value.to_string_lossy().into_owned());
         let (of_marks, of_all) = (text("PERFMARK_FILTER"), text("PERFMARK_EVENTS"));
         if let Some(why) = of_marks.as_ref().and_then(|text| text.parse::<Filter>().err()) {

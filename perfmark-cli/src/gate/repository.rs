@@ -43,8 +43,7 @@ impl Repository {
 
     /// The commit's files in a temporary folder.
     pub(super) fn checkout(&self, commit: &Commit) -> Result<Checkout, String> {
-        let parent = env::temp_dir();
-        let folder = private(&parent, "perfmark-gate-").map_err(|error| format!("{}: {error}", parent.display()))?;
+        let folder = private("perfmark-gate-")?;
         let checkout = Checkout { path: folder.path().join("base"), _folder: folder };
         let path = utf8(&checkout.path)?;
         // No hook runs: it would expect the user's own checkout.

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
-use std::{fs, thread};
+use std::{env, fs, thread};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use perfmark::text::{counted, sanitize};
 
 use self::functions::{Found, Function, Module, hashes, items};
@@ -21,9 +21,10 @@ use crate::{file, output};
 /// Inserts `#[perfmark::perfmark] // perfmark mark` before each function, and changes no other byte of its file.
 /// `perfmark unmark` removes these lines. `perfmark report --suggest` prints locations for it.
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("marked").args(["locations", "all"]).required(true).multiple(true)))]
 pub(crate) struct Arguments {
     /// A line of the function: src/tokens.rs:12. The innermost function that contains the line is marked
-    #[arg(value_name = "FILE:LINE", required_unless_present = "all")]
+    #[arg(value_name = "FILE:LINE")]
     locations: Vec<String>,
     /// Mark all functions in this file or below this directory. Left out are tests, const functions, what macros
     /// contain, build scripts, packages of procedural macros, and vendored packages. A file of tests
@@ -105,7 +106,7 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
         for (location, line) in asked.lines {
             match start_at(&functions, line) {
                 Ok(start) => _ = starts.insert(start),
-                Err(why) => refused.push(format!("{}: {why}", sanitize(location))),
+                Err(why) => refused.push(format!("{location}: {why}")),
             }
         }
         drafts.push((path, starts.len() as u64, with_marks(&source, starts)));
@@ -130,43 +131,46 @@ fn mark(arguments: &Arguments) -> Result<ExitCode, String> {
 fn remove(arguments: &Unmark) -> Result<ExitCode, String> {
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
     for path in rust_files(&arguments.places, false)?.0 {
-        let source = match read(&path) {
-            Ok(source) => source,
-            Err(why) => {
-                refused.push(why);
-                continue;
-            }
-        };
-        if !source.contains(INSERTED) {
-            continue;
-        }
-        match without_marks(&source) {
-            Ok((rest, count)) if count > 0 => drafts.push((path, count, rest)),
+        match fs::read(&path).map(String::from_utf8) {
+            // The others, which may be no source, have nothing to remove.
+            Ok(Ok(source)) if source.contains(INSERTED) => match without_marks(&source) {
+                Ok((_, 0)) => {}
+                Ok((rest, count)) => drafts.push((path, count, rest)),
+                Err(why) => refused.push(not_parsed(&path, &why)),
+            },
             Ok(_) => {}
-            Err(why) => refused.push(not_parsed(&path, &why)),
+            Err(why) => refused.push(format!("reading {}: {why}", path.display())),
         }
     }
     written(drafts, "mark", "removed from", refused)
 }
 
-/// Writes the files, each with a number of marks, and says how many marks that were, and what was refused.
+/// Writes the files, each with a number of marks. Prints each file and how many marks that were, and what was refused.
 fn written(
     drafts: Vec<(PathBuf, u64, String)>,
     noun: &str,
     verb: &str,
     mut refused: Vec<String>,
 ) -> Result<ExitCode, String> {
-    let (mut marks, mut files) = (0, 0);
+    let here = env::current_dir().and_then(fs::canonicalize).unwrap_or_default();
+    let (mut marks, mut files, mut text) = (0, 0, String::new());
     for (path, count, source) in drafts {
         match write(&path, &source) {
-            Ok(()) => (marks, files) = (marks + count, files + 1),
+            Ok(()) => {
+                (marks, files) = (marks + count, files + 1);
+                let name = path.strip_prefix(&here).unwrap_or(&path).to_string_lossy();
+                _ = writeln!(text, "{} {verb} {}", counted(count, noun), sanitize(&name));
+            }
             Err(why) => refused.push(format!("writing {}: {why}", path.display())),
         }
     }
     for why in &refused {
         output::say(why);
     }
-    output::print(&format!("{} {verb} {}\n", counted(marks, noun), counted(files, "file")))?;
+    if files != 1 {
+        _ = writeln!(text, "{} {verb} {}", counted(marks, noun), counted(files, "file"));
+    }
+    output::print(&text)?;
     Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -212,7 +216,11 @@ fn parsed(location: &str) -> Result<(&Path, usize), String> {
     }
     let last = parts(location);
     let found = last.and_then(|(file, _)| parts(file)).or(last).map(|(file, line)| (Path::new(file), line));
-    found.ok_or_else(|| format!("`{}`: expected a file and a line, such as src/tokens.rs:12", sanitize(location)))
+    found.ok_or_else(|| {
+        format!(
+            "`{location}`: expected a file and a line, such as src/tokens.rs:12; --all marks all functions of a file"
+        )
+    })
 }
 
 /// Why `perfmark mark` would refuse the location. A file that is not on this machine is no reason.
@@ -234,7 +242,7 @@ fn start_at(functions: &[Function], line: usize) -> Result<usize, String> {
             Err("no function contains this line; if it is in a macro, give the line of the `fn` that calls the macro"
                 .into())
         }
-        Some(Function { name, obstacle: Some(why), .. }) => Err(format!("`{}` {why}", sanitize(name))),
+        Some(Function { name, obstacle: Some(why), .. }) => Err(format!("`{name}` {why}")),
         Some(function) => Ok(function.start),
     }
 }

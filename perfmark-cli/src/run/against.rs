@@ -5,12 +5,12 @@
 use std::ffi::OsString;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use super::once::{Ended, run_once};
 use super::program::OWN_TROUBLE;
 use crate::diff::Side;
-use crate::output::{TROUBLE, say};
+use crate::output::TROUBLE;
 
 /// Runs each of the programs, base and head, that many times, and checks the reports of the first pair. Their stdin is
 /// empty, and their stdout is discarded.
@@ -43,10 +43,4 @@ pub(super) fn run_pairs(
         }
     }
     Ok(sides)
-}
-
-/// Prints why nothing was compared.
-pub(super) fn fail((why, status): Ended) -> ExitCode {
-    say(&why);
-    status.into()
 }

@@ -5,26 +5,27 @@
 
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use perfmark::Snapshot;
-use perfmark::text::sanitize;
 use tempfile::TempDir;
 
 use crate::output::say;
 use crate::reports;
 
 /// A temporary directory that only this user can access.
-pub(crate) fn private(parent: &Path, prefix: &str) -> io::Result<TempDir> {
+pub(crate) fn private(prefix: &str) -> Result<TempDir, String> {
+    let parent = env::temp_dir();
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    builder.tempdir_in(parent)
+    builder
+        .tempdir_in(&parent)
+        .map_err(|error| format!("{}: {error}; set TMPDIR to a directory that is writable", parent.display()))
 }
 
 /// The directory for the reports of a run's processes; only this user can access it.
@@ -32,22 +33,16 @@ pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
     pub(super) fn make() -> Result<Self, String> {
-        let parent = env::temp_dir();
-        let parent = std::path::absolute(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        let directory = private("perfmark-run-")?;
         // A process replaces these in a file's name.
-        if parent.to_str().is_none_or(|path| path.contains("%p") || path.contains("%u")) {
+        if directory.path().to_str().is_none_or(|path| path.contains("%p") || path.contains("%u")) {
             return Err(format!(
                 "TMPDIR={}: reports cannot be written there; set TMPDIR to a path in UTF-8 without %p and %u",
-                parent.display()
+                env::temp_dir().display()
             ));
         }
-        match private(&parent, "perfmark-run-") {
-            // A process that outlives this one still writes its report there.
-            Ok(directory) => Ok(Self(directory.keep())),
-            Err(error) => {
-                Err(format!("{}: {error}; set TMPDIR to a directory for reports that is writable", parent.display()))
-            }
-        }
+        // A process that outlives this one still writes its report there.
+        Ok(Self(directory.keep()))
     }
 
     /// Lets the program write its reports there.
@@ -61,7 +56,7 @@ impl Directory {
         if running.is_empty() {
             return false;
         }
-        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({})", sanitize(name))).collect();
+        let names: Vec<_> = running.iter().take(10).map(|(pid, name)| format!("{pid} ({name})")).collect();
         let more = if running.len() > 10 { ", …" } else { "" };
         let (count, dumps, reports) = match running.len() {
             1 => ("1 process is".into(), "its last dump, if there was one", "its report"),

@@ -12,10 +12,10 @@ use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use perfmark::text::sanitize;
 use tempfile::TempDir;
 
 use super::directory::private;
+use super::once::Ended;
 use super::program::{NOT_EXECUTABLE, OWN_TROUBLE, not_started};
 
 const PLUGIN: &str = include_str!("emulator_plugin.c");
@@ -47,16 +47,13 @@ pub(super) struct Emulator {
     program: PathBuf,
 }
 
-/// Why a program cannot be emulated, and the exit status for it.
-type Refusal = (String, u8);
-
-fn refuse(why: impl Into<String>) -> Refusal {
+fn refuse(why: impl Into<String>) -> Ended {
     (why.into(), OWN_TROUBLE)
 }
 
 impl Emulator {
     /// The emulator for a program, checked by a trial.
-    pub(super) fn of(program: &OsStr) -> Result<Self, Refusal> {
+    pub(super) fn of(program: &OsStr) -> Result<Self, Ended> {
         let not_found = |error: &io::Error| (format!("{}: {error}", Path::new(program).display()), not_started(error));
         let program = find(program).map_err(|error| not_found(&error))?;
         let header = header(&program).map_err(|error| not_found(&error))?;
@@ -89,7 +86,7 @@ impl Emulator {
         command
     }
 
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), Ended> {
         let answered = output(self.with_plugin("trial=on").arg(&self.program))?;
         if answered.status.code() == Some(TRIAL_STATUS) {
             return Ok(());
@@ -166,10 +163,8 @@ fn executable(file: &Metadata) -> io::Result<()> {
 }
 
 /// Compiles the plugin into a temporary folder.
-fn compile() -> Result<TempDir, Refusal> {
-    let parent = env::temp_dir();
-    let folder = private(&parent, "perfmark-plugin-");
-    let folder = folder.map_err(|error| refuse(format!("{}: {error}", parent.display())))?;
+fn compile() -> Result<TempDir, Ended> {
+    let folder = private("perfmark-plugin-").map_err(refuse)?;
     let source = folder.path().join("plugin.c");
     fs::write(&source, PLUGIN).map_err(|error| refuse(format!("{}: {error}", source.display())))?;
     let mut command = Command::new("cc");
@@ -183,15 +178,13 @@ fn compile() -> Result<TempDir, Refusal> {
     Err(refuse(format!("cc does not compile the plugin ({status}): {said}; {COMPILER}")))
 }
 
-fn output(command: &mut Command) -> Result<Output, Refusal> {
+fn output(command: &mut Command) -> Result<Output, Ended> {
     command.output().map_err(|error| refuse(format!("{}: {error}", Path::new(command.get_program()).display())))
 }
 
 /// What a program printed, on one line.
 fn text(printed: &[u8]) -> String {
-    let lines = String::from_utf8_lossy(printed);
-    let lines: Vec<_> = lines.lines().map(sanitize).collect();
-    lines.join(" / ")
+    String::from_utf8_lossy(printed).lines().collect::<Vec<_>>().join(" / ")
 }
 
 #[cfg(test)]

@@ -21,13 +21,13 @@ use perfmark::{Filter, Format, Snapshot};
 use self::directory::Directory;
 pub(crate) use self::directory::private;
 use self::emulator::{Emulator, LACKS_INSTRUCTION, SIGILL_CODE, SIGSEGV_CODE, UNALIGNED_HANDLER};
-use self::once::run_once;
+use self::once::{Ended, run_once};
 pub(crate) use self::program::stdout_of;
 use self::program::{OWN_TROUBLE, code, not_started, run_to_end};
 #[cfg(unix)]
 pub(crate) use self::signals::pass_on;
 use crate::diff::{self, Design, Gate, Side};
-use crate::output::{Destination, say, variable};
+use crate::output::{Destination, TROUBLE, say, variable};
 use crate::report::{Form, Gathered, Options};
 
 /// Run a program, and show what its marks recorded in all of its processes
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
         "each", "width", "lines", "sort", "details", "symbols", "event", "embed_sources"
     ])]
     against: Option<PathBuf>,
-    /// Runs of each program in a comparison; at least 8 to judge times
+    /// Runs of each program in a comparison; at least 8 to judge times, cycles and software events
     #[arg(long, value_name = "N", default_value_t = 10, requires = "against", value_parser = number_of_runs())]
     times: usize,
     /// Fail with status 1 if a mark's cost in the event rose by more than this, as `time:2%`; may be repeated
@@ -121,27 +121,34 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     // Before there is anything to remove.
     #[cfg(unix)]
     pass_on();
-    if let Some(base) = &arguments.against {
-        return run_against(arguments, base);
-    }
-    let destination = arguments.options.destination(Destination::Stderr)?;
-    let directory = match destination.check().and_then(|()| Directory::make()) {
-        Ok(directory) => directory,
-        Err(why) => {
-            say(&why);
-            return Ok(OWN_TROUBLE.into());
-        }
+    let ended = match &arguments.against {
+        Some(base) => run_against(arguments, base),
+        None => run_alone(arguments),
     };
-    let (program, given) = arguments.command.split_first().ok_or("no program")?;
-    let emulator = match arguments.emulate.then(|| Emulator::of(program)).transpose() {
-        Ok(emulator) => emulator,
-        Err((why, status)) => {
-            // Other statuses are about the program.
-            say(&if status == OWN_TROUBLE { format!("--emulate: {why}") } else { why });
-            directory.end();
-            return Ok(status.into());
-        }
-    };
+    Ok(ended.unwrap_or_else(|(why, status)| {
+        say(&why);
+        status.into()
+    }))
+}
+
+/// An argument is wrong.
+fn wrong(why: String) -> Ended {
+    (why, TROUBLE)
+}
+
+fn failed(why: String) -> Ended {
+    (why, OWN_TROUBLE)
+}
+
+fn run_alone(arguments: &Arguments) -> Result<ExitCode, Ended> {
+    let destination = arguments.options.destination(Destination::Stderr).map_err(wrong)?;
+    destination.check().map_err(failed)?;
+    let (program, given) = arguments.command.split_first().ok_or_else(|| wrong("no program".into()))?;
+    let emulator = arguments.emulate.then(|| Emulator::of(program)).transpose().map_err(|(why, status)| {
+        // Other statuses are about the program.
+        (if status == OWN_TROUBLE { format!("--emulate: {why}") } else { why }, status)
+    })?;
+    let directory = Directory::make().map_err(failed)?;
     let mut command = emulator.as_ref().map_or_else(|| Command::new(program), |emulator| emulator.command(program));
     command.args(given);
     directory.set_on(&mut command);
@@ -155,9 +162,8 @@ pub(crate) fn run(arguments: &mut Arguments) -> Result<ExitCode, String> {
     let (pid, status) = match run_to_end(&mut command) {
         Ok(ended) => ended,
         Err(error) => {
-            say(&format!("{}: {error}", Path::new(program).display()));
             directory.end();
-            return Ok(not_started(&error).into());
+            return Err((format!("{}: {error}", Path::new(program).display()), not_started(&error)));
         }
     };
     // Checked before the reports are read, so that a process that ends meanwhile is in both, and not in neither.
@@ -211,30 +217,24 @@ pub(crate) fn report_of(
 }
 
 /// Compares the program with another one.
-fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, String> {
+fn run_against(arguments: &Arguments, base: &Path) -> Result<ExitCode, Ended> {
     let format = match arguments.options.format {
         Form::Report(Format::Table) => diff::Format::Table,
         Form::Report(Format::Markdown) => diff::Format::Markdown,
         Form::Report(Format::Json) => diff::Format::Json,
-        _ => return Err("--against supports the formats table, markdown and json".into()),
+        _ => return Err(wrong("--against supports the formats table, markdown and json".into())),
     };
-    let destination = arguments.options.destination(Destination::Stdout)?;
-    let top = format.top(arguments.options.top)?;
-    arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times))?;
-    if let Err(why) = destination.check() {
-        return Ok(against::fail((why, OWN_TROUBLE)));
-    }
-    let (head, given) = arguments.command.split_first().ok_or("no program")?;
+    let destination = arguments.options.destination(Destination::Stdout).map_err(wrong)?;
+    let top = format.top(arguments.options.top).map_err(wrong)?;
+    arguments.fail_on.iter().try_for_each(|gate| gate.check_pairs(arguments.times)).map_err(wrong)?;
+    destination.check().map_err(failed)?;
+    let (head, given) = arguments.command.split_first().ok_or_else(|| wrong("no program".into()))?;
     let settings = |command: &mut Command| arguments.set_on(command);
     let (marks, gates) = (arguments.options.marks.as_ref(), &arguments.fail_on);
     let check = |sides: &[Side; 2]| diff::check(sides, marks, gates);
-    let sides = against::run_pairs([base, Path::new(head)], given, settings, arguments.times, check);
-    let compared = sides.and_then(|sides| {
-        // After the check, only writing can fail.
-        let compared = diff::compare(&sides, marks, Design::Paired, gates, format, top, &destination);
-        compared.map_err(|why| (why, OWN_TROUBLE))
-    });
-    Ok(compared.unwrap_or_else(against::fail))
+    let sides = against::run_pairs([base, Path::new(head)], given, settings, arguments.times, check)?;
+    // After the check, only writing can fail.
+    diff::compare(&sides, marks, Design::Paired, gates, format, top, &destination).map_err(failed)
 }
 
 impl Arguments {

@@ -11,7 +11,7 @@ use super::program::{OWN_TROUBLE, code, not_started, run_to_end};
 #[cfg(unix)]
 use super::signals;
 
-/// Why there is nothing to compare: an error to be printed, and the exit status.
+/// Why there is nothing to show or to compare: an error to be printed, and the exit status.
 pub(super) type Ended = (String, u8);
 
 /// Runs a program to its end, which must be a success, and returns the merged report of its processes, if there is one.

@@ -17,8 +17,9 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("types_of_one_name_are_compared_with_themselves_only", types_of_one_name_are_compared_with_themselves_only),
     ("marks_of_one_name_are_compared_only_if_both_sides_have_as_many", marks_of_one_name_are_compared_only_if_as_many),
     ("marks_that_were_never_called_are_listed_briefly", marks_never_called_are_listed_briefly),
-    ("a_mark_that_is_off_on_one_side_is_named", a_mark_that_is_off_on_one_side_is_named),
+    ("a_mark_that_is_off_is_named", a_mark_that_is_off_is_named),
     ("what_cannot_be_compared_is_reported", what_cannot_be_compared_is_reported),
+    ("calls_that_did_not_return_are_not_expected_to_be_measured", calls_that_did_not_return_are_not_expected),
     ("marks_that_are_not_compared_are_not_without_a_change", marks_that_are_not_compared_are_not_without_a_change),
     ("values_of_an_emulator_are_not_compared_with_others", values_of_an_emulator_are_not_compared_with_others),
     ("a_comparison_is_available_as_markdown_and_json", a_comparison_is_available_as_markdown_and_json),
@@ -238,7 +239,7 @@ fn marks_never_called_are_listed_briefly() {
     assert!(!printed.contains("never_30"), "{printed}");
 }
 
-fn a_mark_that_is_off_on_one_side_is_named() {
+fn a_mark_that_is_off_is_named() {
     let folder = Folder::new("cli-off");
     let mut off = report(&[("parse", 1000), ("lex", 10)]);
     (off.marks[1].on, off.marks[1].calls) = (false, 0);
@@ -248,6 +249,10 @@ fn a_mark_that_is_off_on_one_side_is_named() {
     assert_contains(&stdout(&["diff", &off, &on], 0), &["called in head, turned off in base by the filter: lex"]);
     assert_contains(&stdout(&["diff", &on, &off], 0), &["called in base, turned off in head by the filter: lex"]);
     assert_contains(&stdout(&["diff", "--format", "json", &off, &on], 0), &["\"off in base\""]);
+    // Whether it was called is not known.
+    let printed = stdout(&["diff", &off, &off], 0);
+    assert!(printed.contains("\nturned off by the filter: lex\n") && !printed.contains("never called"), "{printed}");
+    assert_contains(&stdout(&["diff", "--format", "json", &off, &off], 0), &["\"off\""]);
 }
 
 fn what_cannot_be_compared_is_reported() {
@@ -321,6 +326,33 @@ fn what_cannot_be_compared_is_reported() {
             "base: the counter \u{fffd}[31mlies",
         ],
     );
+}
+
+/// Calls that a panic or a drop ended are kept apart from the others.
+fn calls_that_did_not_return_are_not_expected() {
+    let folder = Folder::new("cli-unwound");
+    let run = |name: &str, event: Option<&str>, unwound: u64, cancelled: u64| {
+        let mut parse = mark("parse", event.map(|event| values(event, &[10; 100])).into_iter().collect());
+        (parse.calls, parse.skipped) = (100 + 50 + unwound + cancelled, 50);
+        (parse.unwound, parse.cancelled) = (unwound, cancelled);
+        let mut run = snapshot(vec![parse]);
+        run.events[0].read = if event.is_some() { Read::User } else { Read::None };
+        folder.report(name, &run)
+    };
+    let (base, head) = (run("base", Some("instructions"), 7, 0), run("head", Some("instructions"), 30, 4));
+    let printed = stdout(&["diff", &base, &head, "--fail-on", "coverage:100%"], 0);
+    assert_contains(&printed, &["measured calls: parse (base 100 of 150, head 100 of 150)"]);
+    // A function that always panics costs the same as itself.
+    let mut none = report(&[("steady", 10)]);
+    none.marks.push(mark("fails", vec![values("instructions", &[])]));
+    (none.marks[1].calls, none.marks[1].unwound) = (40, 40);
+    let none = folder.report("none", &none);
+    let printed = stdout(&["diff", &none, &none, "--fail-on", "instructions:0%"], 0);
+    let why = "gate instructions:0%: not judged: fails: a panic or a drop ended each call on a side";
+    assert_contains(&printed, &[why, "not measured in head: no call returned (fails)"]);
+    let lost = run("lost", None, 30, 4);
+    let printed = stdout(&["diff", &base, &lost, "--fail-on", "coverage:1%"], 1);
+    assert_contains(&printed, &["instructions in 0 of 100 calls"]);
 }
 
 fn marks_that_are_not_compared_are_not_without_a_change() {

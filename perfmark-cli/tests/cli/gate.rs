@@ -39,8 +39,8 @@ fn main() {
 const MANIFEST: &str = "[package]\nname = \"small\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n";
 
 /// Counts that need no PMU and no emulator.
-const EVENT: &str = "page_faults";
-const GATE: [&str; 2] = ["--fail-on", "page_faults:1%"];
+const EVENT: &str = "allocated_bytes";
+const GATE: [&str; 2] = ["--fail-on", "allocated_bytes:1%"];
 
 fn report(marks: &[(&str, u64)]) -> Snapshot {
     let mut report = snapshot(marks.iter().map(|&(name, each)| mark(name, vec![values(EVENT, &[each; 20])])).collect());
@@ -126,16 +126,16 @@ fn a_dearer_function_fails_the_gate() {
     let repository = Repository::new("dearer");
     repository.check(&["--base", "main"], 0, &["✅ **perfmark**: 0 of 2 marks changed; the gate passed"]);
     repository.set_report(&report(&[("parse", 1_020), ("print", 500)]));
-    let failed = ["❌ **perfmark**: 1 of 2 marks changed", "- parse: page\\_faults per call rose by 2.0 %"];
+    let failed = ["❌ **perfmark**: 1 of 2 marks changed", "- parse: allocated\\_bytes per call rose by 2.0 %"];
     repository.check(&["--base", "main"], 1, &failed);
-    repository.check(&["--base", "main", "--fail-on", "page_faults:3%"], 1, &["1 of 2 gates failed"]);
+    repository.check(&["--base", "main", "--fail-on", "allocated_bytes:3%"], 1, &["1 of 2 gates failed"]);
     assert!(fs::exists(repository.folder.0.join("target/perfmark-gate/base")).expect("known"), "kept");
     repository.commit();
     repository.check(&["--base", "HEAD~1"], 1, &failed);
     repository.check(&["--base", "HEAD", "--times", "3"], 0, &["0 of 2 marks changed"]);
     // As cargo starts it.
     let mut command = Command::new(env!("CARGO_BIN_EXE_cargo-perfmark"));
-    let arguments = ["perfmark", "gate", "--base", "HEAD~1", "--fail-on", "page_faults:3%"];
+    let arguments = ["perfmark", "gate", "--base", "HEAD~1", "--fail-on", "allocated_bytes:3%"];
     let output = repository.settings(command.args(arguments)).output().expect("started");
     assert_code(&output, 0);
 }
@@ -212,14 +212,14 @@ fn a_gate_with_nothing_to_judge_is_undecided() {
     time.events[0].unit = Unit::Ns;
     repository.set_report(&time);
     repository.commit();
-    let output = repository.gate(&["--base", "HEAD", "--fail-on", "page_faults:5%"], 3);
+    let output = repository.gate(&["--base", "HEAD", "--fail-on", "allocated_bytes:5%"], 3);
     assert_contains(text(&output.stderr), &["with fewer than 3 runs on a side", "or `--times 5` without a baseline"]);
     assert!(!text(&output.stderr).contains("--allow-few-runs"), "{}", ending(&output));
 }
 
 fn a_gate_takes_empty_variables_as_unset() {
     let repository = Repository::new("empty");
-    let check = "fn main() {\n    assert_eq!(std::env::var(\"PERFMARK_FILTER\").unwrap(), \"*=page_faults\");";
+    let check = "fn main() {\n    assert_eq!(std::env::var(\"PERFMARK_FILTER\").unwrap(), \"*=allocated_bytes\");";
     repository.folder.file("src/main.rs", PROGRAM.replace("fn main() {", check));
     repository.commit();
     for variable in ["PERFMARK_FILTER", "PERFMARK_EVENTS"] {
@@ -242,9 +242,10 @@ fn a_gate_that_cannot_compare_says_why() {
     check(&["--base", "HEAD", "--baseline", "base.json"], &["--base has no meaning with --baseline FILE"]);
     check(&["--save", "--times", "5"], &["--save", "--times"]);
     check(&[], &["--base <REF>", "--baseline", "--save"]);
-    check_with("PERFMARK_EVENTS", "time", &["PERFMARK_EVENTS=time lacks page_faults", "unset the variable"]);
-    let lacking = "time,page-faults:k";
-    check_with("PERFMARK_EVENTS", lacking, &["PERFMARK_EVENTS=time,page-faults:k lacks page_faults"]);
+    check_with("PERFMARK_EVENTS", "time", &["PERFMARK_EVENTS=time lacks allocated_bytes", "unset the variable"]);
+    let lacking = [("PERFMARK_EVENTS", "time,branch-misses:k")];
+    let output = repository.gate_with(&lacking, &["--base", "HEAD", "--fail-on", "branch-misses:1%"], 2);
+    assert_contains(text(&output.stderr), &["PERFMARK_EVENTS=time,branch-misses:k lacks branch-misses"]);
     check_with("PERFMARK_EVENTS", "time,cycels", &["PERFMARK_EVENTS: unknown event `cycels`"]);
     let unsaved = &["no report in refs/notes/perfmark", "`git fetch", "Save one by `perfmark gate --save`"];
     repository.check(&["--base", "HEAD", "--baseline"], 3, unsaved);
@@ -262,7 +263,17 @@ fn a_gate_that_cannot_compare_says_why() {
         let why = "no PMU counts instructions here (`perfmark doctor` says why), so an emulator is required";
         lacks_emulator("--fail-on=instructions:1%", why);
     }
-    for event in ["time", "off_cpu", "on-cpu", "blocked", "preempted", "suspended", "cycles:u"] {
+    for event in [
+        "time",
+        "off_cpu",
+        "on-cpu",
+        "blocked",
+        "preempted",
+        "suspended",
+        "cycles:u",
+        "page_faults",
+        "context-switches:k",
+    ] {
         let (limit, why) = (format!("{event}:9%"), format!("--fail-on {event}: it varies from run to run"));
         check(&["--base", "HEAD", "--fail-on", &limit], &[&why, "--times 3 or more"]);
         check(&["--save", "--fail-on", &limit], &[&why]);
@@ -324,33 +335,34 @@ fn baselines_are_kept_in_notes() {
     }
     repository.set_report(&report(&[("parse", 1_020), ("print", 500)]));
     repository.check(&["--save", "notes"], 2, &["uncommitted changes", "report.json"]);
-    repository.check(&["--base", "HEAD", "--baseline"], 1, &["- parse: page\\_faults per call rose by 2.0 %"]);
+    repository.check(&["--base", "HEAD", "--baseline"], 1, &["- parse: allocated\\_bytes per call rose by 2.0 %"]);
     repository.check(&["--base", "HEAD", "--baseline", "notes", "--example=other"], 0, &["0 of 1 mark changed"]);
     let file = repository.folder.0.join("target/base.json");
     let file = file.to_str().expect("UTF-8");
     repository.check(&["--save", file], 0, &[]);
     repository.check(&["--baseline", file], 0, &["0 of 2 marks changed"]);
-    repository.check(&["--baseline", file, "--fail-on", "faults:1%"], 0, &["2 gates passed"]);
+    repository.check(&["--baseline", file, "--fail-on", "allocated-bytes:1%"], 0, &["2 gates passed"]);
     let one = fs::read_to_string(file).expect("saved");
     let twice = repository.folder.file("target/twice.json", one.repeat(2));
     let refused = ["twice.json has 2 reports of small, but a baseline is one report; merge"];
     repository.check(&["--baseline", &twice], 2, &refused);
     repository.check(&["--baseline", file, "--example=other"], 3, &["has no report of `--example=other "]);
-    let options = |profile: &str| format!("`--bin=small --package=small --profile={profile} --fail-on=page-faults --");
+    let options =
+        |profile: &str| format!("`--bin=small --package=small --profile={profile} --fail-on=allocated-bytes --");
     let (asked, saved) = (options("dev"), options("release"));
     let other = [&*format!("no report of {asked} 7`, but of {saved}`. Save one")];
     repository.check(&["--baseline", file, "--profile=dev", "--", "7"], 3, &other);
     // Another program of the same name.
     repository.folder.file("examples/small.rs", PROGRAM);
     repository.check(&["--baseline", file, "--example=small"], 3, &["no report of `--example=small"]);
-    let events = ["no report of `", " --fail-on=page-faults --fail-on=page-faults:u --`, but of `"];
-    repository.check(&["--baseline", file, "--fail-on", "page-faults:u:1%"], 3, &events);
+    let events = ["no report of `", " --fail-on=allocated-bytes --fail-on=allocations --`, but of `"];
+    repository.check(&["--baseline", file, "--fail-on", "allocations:1%"], 3, &events);
     // As `perfmark run` writes it.
     let mut plain = report(&[("parse", 1_000)]);
     plain.program = "small".into();
     let plain = repository.folder.report("target/plain.json", &plain);
-    let lacks = ["plain.json has no page-faults:u, which --fail-on limits; save it again"];
-    repository.check(&["--baseline", &plain, "--fail-on", "page-faults:u:1%"], 2, &lacks);
+    let lacks = ["plain.json has no allocations, which --fail-on limits; save it again"];
+    repository.check(&["--baseline", &plain, "--fail-on", "allocations:1%"], 2, &lacks);
     // A note that cannot be read.
     repository.commit();
     repository.git(&["notes", "--ref=perfmark", "add", "-m", "{\"schema\": 1}"]);
@@ -368,8 +380,8 @@ fn baselines_of_others_are_kept_apart() {
     }
     repository.folder.file("member/Cargo.toml", "[package]\nname = \"member\"\nversion = \"0.0.0\"\n");
     repository.commit();
-    repository.gate(&["--save", "--example=other", "-psmall", "--fail-on", "faults:9%"], 0);
-    repository.gate(&["--save", "--example=other", "-psmall", "--fail-on", "context-switches:9%"], 0);
+    repository.gate(&["--save", "--example=other", "-psmall", "--fail-on", "allocated-bytes:9%"], 0);
+    repository.gate(&["--save", "--example=other", "-psmall", "--fail-on", "allocations:9%"], 0);
     for package in ["-psmall", "-pmember"] {
         repository.check(&["--save", "--example=other", package], 0, &[]);
     }

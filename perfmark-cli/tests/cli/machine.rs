@@ -110,7 +110,10 @@ fn completions_and_manual_name_every_command() {
     for command in commands() {
         assert!(completions.contains(&command), "{command}");
         assert!(manual.contains(&format!("perfmark\\-{command}")), "{command}");
-        assert!(stdout(&["man", &command], 0).contains(".SH SYNOPSIS"), "{command}");
+        let page = stdout(&["man", &command], 0);
+        assert!(page.contains(".SH SYNOPSIS"), "{command}");
+        let version = format!(".TH perfmark-{command} 1  \"perfmark {}\"", env!("CARGO_PKG_VERSION"));
+        assert!(page.contains(&version), "{page}");
     }
 }
 

@@ -4,12 +4,13 @@ use std::fs;
 
 use perfmark::{Samples, Snapshot};
 
-use super::command::{answer, assert_contains, stderr, stdout};
-use super::program::text;
+use super::command::{answer, assert_contains, perfmark, stderr, stdout};
+use super::program::{assert_code, text};
 use super::sample::{Folder, frame, location, module, path, report};
 
 pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_function_is_marked_and_unmarked", a_function_is_marked_and_unmarked),
+    ("each_file_that_is_changed_is_named", each_file_that_is_changed_is_named),
     ("all_functions_of_a_folder_are_marked", all_functions_of_a_folder_are_marked),
     ("a_library_is_advised_to_depend_on_perfmark_without_features", a_library_is_advised_without_features),
     ("modules_for_tests_in_files_of_their_own_are_left_out", modules_for_tests_are_left_out),
@@ -23,7 +24,7 @@ fn a_function_is_marked_and_unmarked() {
     let file = folder.file("main.rs", SOURCE);
     let read = || fs::read_to_string(&file).expect("there");
     let at = |line: u32| format!("{file}:{line}");
-    assert_eq!(stdout(&["mark", &at(2), &at(5)], 0), "2 new marks in 1 file\n");
+    assert_eq!(stdout(&["mark", &at(2), &at(5)], 0), format!("2 new marks in {file}\n"));
     let line = "#[perfmark::perfmark] // perfmark mark\n";
     assert_eq!(
         read(),
@@ -34,9 +35,11 @@ fn a_function_is_marked_and_unmarked() {
     {
         assert_contains(&stderr(&["mark", &at(line)], 1), &[why]);
     }
-    assert_contains(&stderr(&["mark", &file], 2), &["expected a file and a line, such as src/tokens.rs:12"]);
+    let expected = "expected a file and a line, such as src/tokens.rs:12; --all marks all functions of a file";
+    assert_contains(&stderr(&["mark", &file], 2), &[expected]);
+    assert_contains(&stderr(&["mark"], 2), &["<FILE:LINE|--all <FILE|DIRECTORY>>"]);
     assert_contains(&stderr(&["mark", "no/such.rs:1"], 2), &["reading no/such.rs: No such file"]);
-    assert_eq!(stdout(&["unmark", &file], 0), "2 marks removed from 1 file\n");
+    assert_eq!(stdout(&["unmark", &file], 0), format!("2 marks removed from {file}\n"));
     assert_eq!(read(), SOURCE);
     fs::write(&file, "fn run( {}").expect("written");
     assert_contains(&stderr(&["mark", &at(1)], 1), &["perfmark cannot parse it: line 1: "]);
@@ -46,16 +49,43 @@ fn a_function_is_marked_and_unmarked() {
     let both = answer(&["mark", &at(1), &other, "no/such.rs:1"], 2);
     assert_contains(text(&both.stderr), &["reading no/such.rs: No such file"]);
     assert_eq!(read(), SOURCE);
-    assert_eq!(stdout(&["mark", &at(1), &other], 0), "2 new marks in 1 file\n");
-    assert_eq!(stdout(&["unmark", &file], 0), "2 marks removed from 1 file\n");
+    assert_eq!(stdout(&["mark", &at(1), &other], 0), format!("2 new marks in {file}\n"));
+    assert_eq!(stdout(&["unmark", &file], 0), format!("2 marks removed from {file}\n"));
     // Through a link, and with the column that rustc adds.
     let linked = folder.0.join("link.rs");
     std::os::unix::fs::symlink("main.rs", &linked).expect("linked");
     let linked = linked.to_str().expect("UTF-8");
-    assert_eq!(stdout(&["mark", &format!("{linked}:5:4"), &at(5)], 0), "1 new mark in 1 file\n");
-    assert_eq!(stdout(&["unmark", linked, &file], 0), "1 mark removed from 1 file\n");
+    assert_eq!(stdout(&["mark", &format!("{linked}:5:4"), &at(5)], 0), format!("1 new mark in {file}\n"));
+    assert_eq!(stdout(&["unmark", linked, &file], 0), format!("1 mark removed from {file}\n"));
     assert!(fs::symlink_metadata(linked).expect("there").is_symlink());
     assert_eq!(read(), SOURCE);
+}
+
+fn each_file_that_is_changed_is_named() {
+    let folder = Folder::new("cli-mark-names");
+    for file in ["src/a.rs", "src/b c.rs", "src/\u{1b}[31m.rs"] {
+        folder.file(file, SOURCE);
+    }
+    folder.file("src/empty.rs", "");
+    folder.file("elsewhere/d.rs", SOURCE);
+    let src = folder.0.join("src");
+    let changed = |arguments: &[&str]| {
+        let output = perfmark(arguments).current_dir(&src).output().expect("started");
+        assert_code(&output, 0);
+        text(&output.stdout).to_owned()
+    };
+    // As seen from the working directory.
+    let elsewhere = folder.0.canonicalize().expect("there").join("elsewhere/d.rs");
+    let named = |what: &str| {
+        let files = [elsewhere.to_str().expect("UTF-8"), "\u{fffd}[31m.rs", "a.rs", "b c.rs"];
+        let lines = files.map(|file| format!("2 {what} {file}\n"));
+        format!("{}8 {what} 4 files\n", lines.concat())
+    };
+    assert_eq!(changed(&["mark", "--all", ".", "--all", "../elsewhere"]), named("new marks in"));
+    // It has no mark, as it is not source.
+    folder.file("data.rs", b"\xff");
+    assert_eq!(changed(&["unmark", "..", "./a.rs"]), named("marks removed from"));
+    assert_eq!(changed(&["unmark", ".."]), "0 marks removed from 0 files\n");
 }
 
 fn all_functions_of_a_folder_are_marked() {
@@ -68,7 +98,7 @@ fn all_functions_of_a_folder_are_marked() {
     assert_contains(&stderr(&["mark", "--all", all], 0), &["has no dependency on perfmark; run `cargo add"]);
     assert_eq!(fs::read_to_string(built).expect("there"), SOURCE);
     assert_eq!(stdout(&["mark", "--all", all], 0), "0 new marks in 0 files\n");
-    assert_eq!(stdout(&["unmark", all], 0), "2 marks removed from 1 file\n");
+    assert_eq!(stdout(&["unmark", all], 0), format!("2 marks removed from {source}\n"));
     assert_eq!(fs::read_to_string(&source).expect("there"), SOURCE);
     // The package of a folder or a file decides, and not a workspace around it.
     let (deep, macros) = (format!("{all}/src/deep"), format!("{all}/src/macros"));
@@ -85,7 +115,7 @@ fn all_functions_of_a_folder_are_marked() {
     let why = format!("left out {macros}/a and 1 more: only the compiler executes a package of procedural macros");
     assert_contains(&stderr(&["mark", "--all", &macros], 0), &[&why]);
     folder.file("src/deep/Cargo.toml", "[package]\nname = \"inner\"\n");
-    assert_eq!(stdout(&["mark", "--all", &deep], 0), "2 new marks in 1 file\n");
+    assert_eq!(stdout(&["mark", "--all", &deep], 0), format!("2 new marks in {source}\n"));
 }
 
 fn a_library_is_advised_without_features() {
@@ -132,13 +162,14 @@ fn modules_for_tests_are_left_out() {
     for (name, source) in files {
         folder.file(name, source);
     }
-    assert_eq!(stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0), "6 new marks in 6 files\n");
+    let printed = stdout(&["mark", "--all", folder.0.to_str().expect("UTF-8")], 0);
+    assert!(printed.ends_with("\n6 new marks in 6 files\n"), "{printed}");
     let is_marked = |name: &str| fs::read_to_string(folder.0.join(name)).expect("there").contains("perfmark");
     let marked: Vec<&str> = files.iter().map(|(name, _)| *name).filter(|name| is_marked(name)).collect();
     assert_eq!(marked, ["a.rs", "a/b.rs", "a/b/c.rs", "both.rs", "tests.rs", "x.rs"]);
     // A location is meant.
     let located = format!("{}/a/tests/sample.rs:1", folder.0.display());
-    assert_eq!(stdout(&["mark", &located], 0), "1 new mark in 1 file\n");
+    assert_contains(&stdout(&["mark", &located], 0), &["1 new mark in ", "a/tests/sample.rs"]);
 }
 
 fn samples_suggest_which_functions_to_mark() {

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use perfmark::text::sanitize;
 use perfmark::{Format, Report, Snapshot};
 use serde_json::{Value, json};
 
@@ -359,6 +360,8 @@ fn a_file_that_is_not_a_report_is_reported() {
             good.replace("\"samples\": []", "\"samples\": {\"event\": \"cpu-clock\", \"paths\": []}"),
             "write it again, with this version of perfmark in the program",
         ),
+        // What an escape sequence in its name would do to a terminal.
+        ("\u{1b}[2J", String::new(), "\u{fffd}[2J is empty"),
         ("altered", good.replace("[1000,1000,100]", "[1000,999,100]"), "is damaged"),
         ("negative", good.replace("\"calls\":100", "\"calls\":-1"), "is damaged"),
         ("deep", format!("{{\"a\":{}", "[".repeat(1_000_000)), "is truncated"),
@@ -367,7 +370,7 @@ fn a_file_that_is_not_a_report_is_reported() {
     ] {
         let file = folder.file(name, content);
         let printed = stderr(&["report", &file], 2);
-        assert_contains(&printed, &[why, &format!("perfmark: {file} ")]);
+        assert_contains(&printed, &[why, &format!("perfmark: {} ", sanitize(&file))]);
         assert_contains(&stderr(&["diff", &file, &file], 2), &[why]);
     }
     for bytes in [&b"\xff\xfe\0\0"[..], b"\0", b"\x1f\x8b\x08\x00"] {

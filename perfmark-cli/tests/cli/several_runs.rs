@@ -10,6 +10,7 @@ pub(super) const TESTS: &[(&str, fn())] = &[
     ("a_change_within_the_spread_of_runs_passes_the_gate", a_change_within_the_spread_of_runs_passes_the_gate),
     ("times_are_compared_by_their_distributions", times_are_compared_by_their_distributions),
     ("times_of_one_or_two_runs_are_not_judged", times_of_one_or_two_runs_are_not_judged),
+    ("what_depends_on_the_machine_is_judged_in_several_runs_only", what_depends_on_the_machine_needs_several_runs),
     ("pairs_of_runs_are_judged_and_marks_below_the_noise_are_listed", pairs_of_runs_are_judged),
     ("a_mark_that_few_runs_call_does_not_decide_a_gate", a_mark_that_few_runs_call_does_not_decide_a_gate),
     ("run_alternates_two_programs_and_judges_the_pairs", run_alternates_two_programs),
@@ -81,12 +82,20 @@ fn times_of_one_or_two_runs_are_not_judged() {
     let printed = with(&gate, 3);
     let parts = ["0 of 1 mark changed; 1 of 1 gate cannot be judged", reason, remedy, "~ +100.0 %"];
     assert_contains(&printed, &parts);
-    assert_contains(&with(&[], 0), &["times are not judged, because fewer than 3 runs on a side (base 1, head 1)"]);
+    assert_contains(&with(&[], 0), &["time: not judged, because fewer than 3 runs on a side (base 1, head 1)"]);
     assert_contains(&with(&["--fail-on", "time:5%", "--allow-few-runs"], 1), &["time per call rose by 100.0 %"]);
     // Another gate that fails decides.
     let more = run("more", 2000, 6000);
     let printed = stdout(&["diff", &base, &more, "--fail-on", "time:5%", "--fail-on", "instructions:1%"], 1);
     assert_contains(&printed, &["1 of 2 gates cannot be judged; 1 of 2 gates failed", reason]);
+    // A gate that failed is not undecided, too.
+    let mark_of = |name: &str, event: &str| mark(name, vec![values(event, &[1000; 100])]);
+    let timed = snapshot(vec![mark_of("parse", "time"), mark_of("print", "time")]);
+    let counted = snapshot(vec![mark_of("parse", "instructions"), mark_of("print", "time")]);
+    let (timed, counted) = (folder.report("timed", &timed), folder.report("counted", &counted));
+    let printed = stdout(&["diff", &timed, &counted, "--fail-on", "time:5%"], 1);
+    assert_contains(&printed, &["1 not compared; 1 of 1 gate failed", "time: not judged, because fewer than 3 runs"]);
+    assert!(!printed.contains("cannot judge "), "{printed}");
     // Every format has the reason.
     let output = answer(&["diff", &base, &head, "--fail-on", "time:5%", "--format", "json"], 3);
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -96,6 +105,41 @@ fn times_of_one_or_two_runs_are_not_judged() {
     let output = answer(&["diff", &base, &head, "--fail-on", "time:5%", "--format", "markdown"], 3);
     assert!(text(&output.stdout).starts_with("⚠️ **perfmark**: "), "{}", text(&output.stdout));
     assert_contains(text(&output.stdout), &["cannot judge time with fewer than 3 runs"]);
+}
+
+fn what_depends_on_the_machine_needs_several_runs() {
+    let folder = Folder::new("cli-machine");
+    let all = ["page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations", "cgroup-switches"];
+    for event in all.into_iter().chain(["faults:u", "page_faults"]) {
+        let run = |name: String, each: u64| {
+            let mut run = snapshot(vec![mark("parse", vec![values(event, &[each; 100])])]);
+            run.events[0].name = event.into();
+            folder.report(&name, &run)
+        };
+        let side = |name: &str, runs: &[u64]| -> Vec<String> {
+            runs.iter().enumerate().map(|(n, &each)| run(format!("{name}-{n}"), each)).collect()
+        };
+        let gate = format!("{event}:5%");
+        let judged = |options: &[&str], base: &[u64], head: &[u64], status: i32| {
+            let (base, head) = (side("base", base), side("head", head));
+            let sides = [("--base", &base), ("--head", &head)].into_iter();
+            let sides = sides.flat_map(|(side, files)| [side].into_iter().chain(files.iter().map(String::as_str)));
+            let sides: Vec<&str> = sides.collect();
+            stdout(&[&["diff", "--fail-on", &gate], options, &sides].concat(), status)
+        };
+        let printed = judged(&[], &[100], &[140], 3);
+        let why = format!("cannot judge {event} with fewer than 3 runs on a side (base 1, head 1)");
+        let note = format!("{event}: not judged, because fewer than 3 runs on a side (base 1, head 1)");
+        assert_contains(&printed, &["0 of 1 mark changed", &why, &note, "(mean) 100 140 ~ +40.0 %"]);
+        judged(&["--allow-few-runs"], &[100], &[140], 1);
+        judged(&[], &[100, 120, 140], &[110, 130, 150], 3);
+        judged(&[], &[100, 100, 101], &[102, 102, 103], 0);
+        judged(&[], &[100, 101, 102], &[140, 141, 142], 1);
+        let few = judged(&["--paired"], &[100; 7], &[140; 7], 3);
+        assert_contains(&few, &[&format!("cannot judge {event} with fewer than 8 pairs of runs (given: 7)")]);
+        judged(&["--paired"], &[100; 8], &[140; 8], 1);
+        judged(&["--paired"], &[0; 8], &[1; 8], 1);
+    }
 }
 
 /// Pairs of runs with a mark of 1000 ns, whose head takes `factor` times as long, and one that varies by 20 %.
@@ -135,7 +179,10 @@ fn pairs_of_runs_are_judged() {
     let printed = run(10, 1.0, "time:2%", 0);
     assert_contains(&printed, &["0 of 3 marks changed; the gate passed", noise, short, "10 pairs of runs"]);
     assert_contains(&run(10, 1.05, "time:7%", 0), &["1 of 3 marks changed; the gate passed"]);
-    assert_contains(&run(7, 1.5, "time:2%", 3), &["cannot judge time with fewer than 8 pairs of runs (given: 7)"]);
+    let printed = run(7, 1.5, "time:2%", 3);
+    let note = "time: not judged, because fewer than 8 pairs of runs (base 7, head 7) do not show how much values vary";
+    assert_contains(&printed, &["cannot judge time with fewer than 8 pairs of runs (given: 7)", note]);
+    assert!(!printed.contains("randomization test"), "{printed}");
     let mut uneven = pairs_of_runs(&folder, 2, 1.0);
     uneven.pop();
     let why = stderr(&uneven.iter().map(String::as_str).collect::<Vec<_>>(), 2);

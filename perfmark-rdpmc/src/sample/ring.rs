@@ -309,9 +309,9 @@ impl Ring {
     }
 
     /// The lock of the ring's first page. It changes whenever the kernel updates the page: when the thread is put on a
-    /// CPU, and for hardware events also at an overflow and when events are multiplexed. For an event that is not on a
-    /// PMU, such as [`Sampler::dummy`], it changes if, and only if, the thread was off its CPU. If there are several
-    /// kinds of core, it is the lock of a hardware event on the first kind. Two loads, the second one from the ring.
+    /// CPU, when another program opens an event on that CPU, and for hardware events also at an overflow and when
+    /// events are multiplexed. So if it has not changed, the thread was not off its CPU. If there are several kinds of
+    /// core, it is the lock of a hardware event on the first kind. Two loads, the second one from the ring.
     #[inline]
     #[must_use]
     pub fn lock(&self) -> u32 {

@@ -66,7 +66,7 @@ fn main() {
         named(faults::an_event_loop_waits_for_a_rings_descriptor),
         named(faults::requests_change_what_is_sampled),
         named(faults::a_sampled_breakpoint_can_be_moved_to_another_variable),
-        named(switches::the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu),
+        named(switches::the_lock_moves_with_each_switch),
         named(switches::a_wait_is_blocked_time),
         named(switches::another_thread_is_sampled_and_its_records_outlive_it),
         trial("mappings_names_and_threads_are_recorded", records::mappings_names_and_threads),

@@ -36,33 +36,41 @@ fn at_once(ring: &Ring) -> (u32, u64) {
     }
 }
 
-pub(super) fn the_lock_moves_when_and_only_when_the_thread_is_off_its_cpu() {
+pub(super) fn the_lock_moves_with_each_switch() {
     const MOVED: usize = 30;
     const STILL: usize = 3_000;
     let ring = open(&switches().clock(Clock::Monotonic));
-    let (mut still, mut moved) = (0, 0);
+    let (mut still, mut moved, mut by_others) = (0, 0, 0);
     // Whether a region has a switch is the kernel's choice, also if it yields or sleeps.
     while moved < MOVED || still < STILL {
         drained(&ring);
         let outer = process::switches();
         let before = at_once(&ring);
-        let switches = process::switches();
+        let inner = process::switches();
         if moved * 100 <= still {
             thread::yield_now();
             thread::sleep(Duration::from_micros(50));
         } else {
             let _ = perfmark_rdpmc::known_loop(2_000);
         }
-        let has_switched = process::switches() != switches;
+        let has_switched = process::switches() != inner;
         let after = at_once(&ring);
         let may_have_switched = process::switches() != outer;
-        let (is_moved, written) = (after.0 != before.0, after.1 != before.1);
-        assert_eq!(is_moved, written, "{still} regions on the CPU, {moved} with a switch");
-        assert!(is_moved || !has_switched, "{still} regions on the CPU, {moved} with a switch");
-        assert!(!is_moved || may_have_switched, "{still} regions on the CPU, {moved} with a switch");
-        if is_moved { moved += 1 } else { still += 1 }
+        let regions = format!("{still} regions on the CPU, {moved} with a switch, {by_others} with another event");
+        match (after.0 != before.0, after.1 != before.1) {
+            (true, true) => {
+                assert!(may_have_switched, "{regions}");
+                moved += 1;
+            }
+            (false, true) => panic!("a switch did not move the lock: {regions}"),
+            (is_moved, false) => {
+                assert!(!has_switched, "{regions}");
+                // Another program, or another test, opened an event on the CPU.
+                if is_moved { by_others += 1 } else { still += 1 }
+            }
+        }
     }
-    println!("{still} regions on the CPU, {moved} with a switch");
+    println!("{still} regions on the CPU, {moved} with a switch, {by_others} with another event");
 }
 
 pub(super) fn a_wait_is_blocked_time() {

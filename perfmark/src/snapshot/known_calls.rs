@@ -19,8 +19,9 @@ impl Snapshot {
         for node in &mut multiplied.call_graph {
             for values in &mut node.values {
                 let of_mark = self.marks.get(node.mark).and_then(|mark| ratio(mark, mark.event(&values.event)?));
+                let Some(ratio) = of_mark else { continue };
                 for sum in [Some(&mut values.sum), values.self_sum.as_mut()].into_iter().flatten() {
-                    *sum = times(*sum, of_mark.unwrap_or(1.0));
+                    *sum = times(*sum, ratio);
                 }
             }
         }
@@ -127,5 +128,18 @@ mod tests {
         for snapshot in [all_measured, with_others, of(1_000, 1_000)] {
             assert_eq!(*snapshot.for_known_calls(), snapshot);
         }
+    }
+
+    #[test]
+    fn exact_sums_stay_beside_estimates() {
+        /// One that a 64-bit floating-point number cannot hold.
+        const SUM: i64 = (1 << 53) + 1;
+        let mut snapshot = of(4_000, 1_000);
+        let exact = of(20, 20);
+        snapshot.call_graph.extend(exact.call_graph);
+        snapshot.marks.extend(exact.marks);
+        snapshot.call_graph[1].mark = 1;
+        snapshot.call_graph[1].values[0].sum = SUM;
+        assert_eq!(snapshot.for_known_calls().call_graph[1].values[0].sum, SUM);
     }
 }

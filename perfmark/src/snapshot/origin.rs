@@ -19,19 +19,23 @@ pub(crate) fn is_rust_file(frame: &Frame) -> bool {
     end.is_some_and(|end| end == "rs")
 }
 
-/// Whether the function is one of the standard library, or of the crates that it contains.
+/// Whether the function is one of the standard library, or of the crates that it contains. So is the allocator that
+/// counts: it does the work of the system's for whoever allocates.
 pub(crate) fn is_standard(frame: &Frame) -> bool {
     // Their paths as the Rust project compiles them, and as they are in a toolchain.
     let is_in = |file: &str| {
         file.starts_with("/rustc/") || file.starts_with("/rust/deps/") || file.contains("/lib/rustlib/src/")
     };
-    frame.file.as_deref().map_or_else(|| has_standard_path(&frame.function), is_in)
+    let is_allocator = frame.function.contains("<perfmark::allocator::CountingAllocator")
+        || frame.file.as_deref().is_some_and(|file| is_in_perfmark(file) && file.ends_with("allocator.rs"));
+    is_allocator || frame.file.as_deref().map_or_else(|| has_standard_path(&frame.function), is_in)
 }
 
 /// Whether the path of a function is one of the standard library. A crate without debug information may have the only
 /// code of a generic one: `core::ptr::read`, `<usize as core::iter::range::Step>::forward_unchecked`.
 fn has_standard_path(function: &str) -> bool {
-    let is_in = |path: &str| ["core::", "alloc::", "std::"].iter().any(|library| path.starts_with(library));
+    let is_in =
+        |path: &str| ["core::", "alloc::", "std::", "__rustc::"].iter().any(|library| path.starts_with(library));
     let path = function.trim_start_matches(['<', '&', '*', '[', '(']);
     match path.split_once(" as ") {
         Some((implementer, of)) if !implementer.contains("::") => is_in(of),
@@ -47,8 +51,23 @@ pub(crate) fn is_perfmark(frame: &Frame) -> bool {
     is_named || frame.file.as_deref().is_some_and(is_in_perfmark)
 }
 
-/// Whether it is a file of these crates that calls execute: `perfmark/src/recording/…`, or below `perfmark-0.1.0`. A
-/// program may be in a folder with that name, too.
+/// The modules of perfmark.
+const MODULES: [&str; 11] = [
+    "allocator",
+    "compact",
+    "control",
+    "export",
+    "macros",
+    "platform",
+    "process",
+    "recording",
+    "report",
+    "settings",
+    "snapshot",
+];
+
+/// Whether it is a file of these crates: `perfmark/src/recording/…`, or below `perfmark-0.1.0`. A program may be in a
+/// folder with that name, too.
 fn is_in_perfmark(file: &str) -> bool {
     let parts: Vec<&str> = parts(file).collect();
     let is = |folder: &str, name: &str| {
@@ -56,8 +75,10 @@ fn is_in_perfmark(file: &str) -> bool {
         version.is_some_and(|version| version.is_empty() || version.starts_with(|c: char| c.is_ascii_digit()))
     };
     parts.windows(3).any(|parts| match *parts {
-        [folder, "src", "recording" | "platform" | "macros"] => is(folder, "perfmark"),
-        [folder, "src", _] => is(folder, "perfmark-rdpmc"),
+        [folder, "src", module] => {
+            is(folder, "perfmark-rdpmc")
+                || is(folder, "perfmark") && MODULES.contains(&module.strip_suffix(".rs").unwrap_or(module))
+        }
         _ => false,
     })
 }
@@ -141,6 +162,7 @@ mod tests {
             "<core::iter::adapters::filter::Filter<I,P> as core::iter::traits::iterator::Iterator>::next",
             "core::iter::range::<impl core::iter::traits::iterator::Iterator for core::ops::range::Range<A>>::next",
             "<[T] as alloc::slice::Join>::join",
+            "__rustc::__rust_alloc",
         ] {
             assert!(has_standard_path(function), "{function}");
         }
@@ -165,6 +187,13 @@ mod tests {
             r"C:\perfmark-rdpmc\src\clock.rs",
         ] {
             assert!(is_in_perfmark(file), "{file}");
+        }
+        // Debug information with nothing but lines has no paths of functions.
+        let modules = include_str!("../lib.rs").lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        assert!(modules.clone().count() > 5);
+        for module in modules {
+            assert!(is_in_perfmark(&format!("perfmark/src/{module}.rs")), "{module}");
+            assert!(is_in_perfmark(&format!("perfmark/src/{module}/mod.rs")), "{module}");
         }
         for file in [
             "/home/me/perfmark/src/main.rs",

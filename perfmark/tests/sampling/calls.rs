@@ -9,8 +9,8 @@ use std::thread::{self, ScopedJoinHandle};
 
 use perfmark::{Budget, Sampling, perfmark};
 
-use crate::alone;
 use crate::loops::{about, spin_seven, spin_three};
+use crate::passed_alone;
 use crate::sampled::{sampled, until_sampled, until_samples_in_marks, wait_until_sampled};
 
 const POINTS: f64 = 2.0;
@@ -40,7 +40,9 @@ fn recursive_seven(depth: u64, turns: u64) {
 
 #[test]
 fn samples_of_recursive_calls_belong_to_their_mark() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || {
         wait_until_sampled();
         for _ in 0..2_000 {
@@ -87,7 +89,9 @@ fn catching_seven(turns: u64) {
 
 #[test]
 fn samples_of_calls_that_unwind_belong_to_their_mark() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || {
         wait_until_sampled();
         (0..1_500).for_each(|_| catching_seven(about(1_250)));
@@ -113,7 +117,9 @@ fn around_seven(times: u64) {
 #[test]
 fn samples_of_skipped_calls_belong_to_their_mark() {
     const CALLS: u64 = 15_000;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || {
         wait_until_sampled();
         (0..CALLS).for_each(|_| around_seven(about(42)));
@@ -128,7 +134,9 @@ fn samples_of_skipped_calls_belong_to_their_mark() {
 /// Among them are calls that are measured before a burst, but not recorded.
 #[test]
 fn samples_of_skipped_calls_belong_to_their_mark_in_a_call_graph() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let test = "calls::samples_of_skipped_calls_belong_to_their_mark";
     let mut program = Command::new(env::current_exe().expect("its path"));
     let run = program.args(["--exact", test, "--nocapture"]).env("PERFMARK_CALL_GRAPH", "on").output().expect("runs");
@@ -151,7 +159,9 @@ fn read_inside_skipped(work: impl Fn()) {
 #[test]
 fn samples_of_a_thread_without_open_calls_are_outside_of_marks_at_once() {
     const SKIPPED: usize = 50;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let barrier = Barrier::new(2);
     // Waits until the other thread has read all samples.
     let is_read = || [barrier.wait(), barrier.wait()];
@@ -217,7 +227,9 @@ impl Drop for Within {
 #[test]
 fn samples_of_calls_that_a_budget_skips_belong_to_their_mark() {
     const CALLS: u64 = 6_000;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let within = Within;
     perfmark::set_budget(Budget::percent(0.01).ok()).expect("there are slots");
     let work = || {
@@ -254,7 +266,9 @@ fn around_both(times: u64) {
 #[test]
 fn a_self_with_estimates_inside_skipped_calls_is_an_estimate_while_sampled() {
     const CALLS: u64 = 400;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || (0..CALLS).for_each(|_| around_both(10));
     if let Some(sampled) = sampled(sampling(), work) {
         let values = &sampled.0.marks[sampled.mark("around_both")].values[0];
@@ -283,7 +297,9 @@ async fn async_seven() {
 
 #[test]
 fn samples_of_async_calls_belong_to_their_mark_on_any_thread() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(8).build().expect("threads");
         let run_tasks = || {
@@ -303,7 +319,9 @@ fn samples_of_async_calls_belong_to_their_mark_on_any_thread() {
 
 #[test]
 fn threads_without_marks_are_sampled_outside_of_marks() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || {
         let thread = thread::spawn(|| {
             until_sampled(|| spin_three(100_000));
@@ -333,7 +351,9 @@ fn thread_number() -> u32 {
 fn a_thread_with_the_number_of_an_ended_one_has_its_own_ring() {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     const MAY_CHANGE: &str = "PERFMARK_TEST_MAY_CHANGE_SYSCTLS";
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     // Numbers of processes that ended would soon be others', also in programs that do not expect it.
     if env::var_os(MAY_CHANGE).is_none() {
         return println!(
@@ -400,7 +420,9 @@ fn older_outer(steps: &Barrier) {
 
 #[test]
 fn samples_in_calls_that_began_before_sampling_are_in_no_mark_and_not_outside() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let steps = Barrier::new(2);
     thread::scope(|scope| {
         let thread = scope.spawn(|| older_outer(&steps));
@@ -426,7 +448,9 @@ fn samples_in_calls_that_began_before_sampling_are_in_no_mark_and_not_outside() 
 
 #[test]
 fn a_thread_of_an_earlier_sampling_is_sampled_without_calling_marks() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let Some(_) = sampled(sampling(), || ()) else { return };
     let steps = Barrier::new(2);
     thread::scope(|scope| {
@@ -475,7 +499,9 @@ fn around_the_pause(steps: &Barrier) {
 
 #[test]
 fn calls_that_began_in_a_pause_of_sampling_give_their_samples_to_no_other_call() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let again = || Sampling::new().frequency(2_003);
     let Some(_) = sampled(again(), || ()) else { return };
     let steps = Barrier::new(2);

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use perfmark::{Sampling, Stacks};
 
-use crate::alone;
 use crate::memory::{Memory, faults};
+use crate::passed_alone;
 use crate::sampled::{sampled, until_sampled};
 
 const PAGES: usize = 50;
@@ -50,10 +50,12 @@ fn touch_in(library: &Path, pages: usize, readings: usize) -> usize {
 
 #[test]
 fn samples_of_an_unloaded_library_are_not_those_of_another_one_in_its_place() {
+    if passed_alone() {
+        return;
+    }
     let (Some(first), Some(second)) = (built("libfirst.so"), built("libsecond.so")) else {
         return println!("skipped: there is no C compiler");
     };
-    let _alone = alone();
     let mut in_same_place = 0;
     let work = || {
         until_sampled(|| faults(1));

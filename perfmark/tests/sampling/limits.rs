@@ -10,14 +10,16 @@ use std::{io, thread};
 use perfmark::{Report, Sampling, Stacks, perfmark};
 use perfmark_rdpmc::{Attr, Counter, Hardware};
 
-use crate::alone;
 use crate::loops::spin_seven;
 use crate::memory::faults;
+use crate::passed_alone;
 use crate::sampled::{sampled, until_sampled};
 
 #[test]
 fn a_rate_that_cannot_be_kept_is_refused() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let refused = |sampling: Sampling| sampling.start().err().map(|why| why.to_string());
     for sampling in [Sampling::new().frequency(0), Sampling::new().event("page_faults").period(0)] {
         assert!(refused(sampling).is_some_and(|why| why.starts_with("0 takes no samples; use ")));
@@ -31,7 +33,9 @@ fn a_rate_that_cannot_be_kept_is_refused() {
 
 #[test]
 fn a_thread_whose_event_does_not_fit_the_pmu_is_reported_and_its_other_event_is_sampled() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let pinned = Attr::new(Hardware::Cycles).pinned(true).wide(false);
     // More than a PMU has counters.
     let counters: Vec<_> = (0..64).map_while(|_| Counter::open(&pinned).ok()).collect();
@@ -55,7 +59,9 @@ fn fault(pages: usize) {
 fn samples_that_fit_in_a_ring_are_not_lost_however_late_it_is_read() {
     // Of 16 bytes each. A ring has at least a page.
     const PAGES: usize = 200;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
     let work = || {
         until_sampled(|| fault(1));
@@ -72,7 +78,9 @@ fn samples_that_fit_in_a_ring_are_not_lost_however_late_it_is_read() {
 fn samples_for_which_a_ring_had_no_room_are_counted_and_flag_the_shares() {
     const PAGES: usize = 40_000;
     // A sample of each fault, faster than a ring can be read.
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Bytes(8_192));
     let work = || {
         until_sampled(|| fault(1));
@@ -119,7 +127,9 @@ fn late() {
 #[test]
 fn samples_keep_their_mark_when_a_thread_has_too_many_paths() {
     const DEPTH: u32 = 1_000;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
     let work = || {
         until_sampled(|| faults(1));
@@ -145,7 +155,9 @@ fn read_once(pipe: &PipeReader) -> io::Result<usize> {
 #[test]
 fn blocking_system_calls_are_not_interrupted() {
     const CALLS: usize = 2_000;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let work = || {
         let (input, mut output) = pipe().expect("a pipe");
         thread::scope(|scope| {
@@ -172,7 +184,9 @@ fn too_deep(pages: usize) {
 fn samples_in_calls_that_are_too_deep_belong_to_no_other_call() {
     const DEPTH: u32 = 1_500;
     const PAGES: usize = 1_000;
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let sampling = Sampling::new().event("page_faults").period(1).stacks(Stacks::Off);
     let work = || {
         until_sampled(|| faults(1));

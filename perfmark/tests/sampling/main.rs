@@ -3,6 +3,8 @@
 //! Two loops have known addresses and shares, so that a sample in the wrong mark shows.
 #![cfg(feature = "sampling")]
 
+#[path = "../alone/mod.rs"]
+mod alone;
 #[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
 mod child;
 mod cpu_time;
@@ -20,11 +22,12 @@ mod limits;
 mod samplings;
 mod short_threads;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-/// Samplings belong to the process: while this is held, no other test that asks for it runs. In a process of its own,
-/// each test would read the program's unwind tables again.
-fn alone() -> MutexGuard<'static, ()> {
+/// Samplings belong to the process, and each snapshot has all samples that were taken before: tests run one after
+/// another, in processes of their own. Returns whether the calling test has passed there.
+fn passed_alone() -> bool {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    alone::passed_in_own_process()
 }

@@ -10,10 +10,10 @@ use std::{ptr, thread};
 
 use perfmark::{Report, Samples, Sampling, Stacks, perfmark};
 
-use crate::alone;
 use crate::child::{fork, in_child};
 use crate::loops::{spin_seven, spin_three};
 use crate::memory::faults;
+use crate::passed_alone;
 use crate::sampled::{sampled, wait_until_sampled};
 
 #[perfmark(time)]
@@ -24,7 +24,9 @@ fn again(times: u64) {
 
 #[test]
 fn a_thread_is_sampled_again_with_former_settings() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     for frequency in [3_001, 1_009, 3_001] {
         let work = || {
             wait_until_sampled();
@@ -40,7 +42,9 @@ fn a_thread_is_sampled_again_with_former_settings() {
 
 #[test]
 fn samples_have_the_times_and_threads_at_which_they_were_taken() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let began = perfmark::snapshot().wall_ns;
     let worker = || {
         wait_until_sampled();
@@ -95,7 +99,9 @@ fn set_at_end(data: *const c_void) {
 
 #[test]
 fn a_thread_that_is_ending_keeps_its_ring() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let worker = || {
         wait_until_sampled();
         again(1);
@@ -120,7 +126,9 @@ fn faulting(pages: usize) {
 
 #[test]
 fn several_events_have_their_own_samples() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let sampling = Sampling::new().frequency(3_001).and("page_faults").period(7).stacks(Stacks::Off);
     let work = || {
         wait_until_sampled();
@@ -165,7 +173,9 @@ impl Drop for Limited {
 
 #[test]
 fn a_start_that_failed_can_be_repeated() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     if sampled(Sampling::new().frequency(3_001), || again(1)).is_none() {
         return;
     }
@@ -189,7 +199,9 @@ fn a_start_that_failed_can_be_repeated() {
 
 #[test]
 fn samplings_that_follow_one_another_leave_neither_threads_nor_descriptors() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let descriptors = || fs::read_dir("/proc/self/fd").expect("listed").count();
     // Waits until no thread of a sampling is left.
     let sample = || sampled(Sampling::new().frequency(3_001), || again(1));
@@ -206,7 +218,9 @@ fn samplings_that_follow_one_another_leave_neither_threads_nor_descriptors() {
 
 #[test]
 fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let taken = || perfmark::snapshot().samples.iter().map(Samples::taken).sum::<u64>();
     let is_noted =
         || perfmark::snapshot().notes.iter().any(|note| note.contains("forked from another, and is not sampled"));
@@ -228,7 +242,9 @@ fn a_forked_child_says_that_it_is_not_sampled_and_can_be_sampled() {
 
 #[test]
 fn threads_for_which_no_descriptor_is_left_are_reported_with_the_remedy() {
-    let _alone = alone();
+    if passed_alone() {
+        return;
+    }
     let without = || perfmark::snapshot().samples.iter().map(|samples| samples.threads_without).sum::<u64>();
     let before = without();
     let until_refused = || {

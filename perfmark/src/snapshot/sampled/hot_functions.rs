@@ -78,10 +78,10 @@ impl Snapshot {
     /// vendored beside perfmark), nor in perfmark. Methods that are usually derived (`clone`, `cmp`, `eq`, `ne`,
     /// `partial_cmp`) count for their callers.
     ///
-    /// Inside a mark, a sample counts only for a function that the marked one calls, and not if it is at entry or exit
-    /// of a mark, or in a function that is inlined in the marked one. If a stack outside of all marks contains no such
-    /// function, the sample counts for the executed one, which usually
-    /// [cannot be marked](HotFunction::can_be_marked).
+    /// Inside a mark, a sample counts only for a function that the marked one calls, and not if it is in a function
+    /// that is inlined in the marked one. If a stack outside of all marks contains no such function, the sample counts
+    /// for the executed one, which usually [cannot be marked](HotFunction::can_be_marked). Samples in perfmark's own
+    /// code, such as at entry and exit of marks, count for no function.
     ///
     /// The list has neither `main` nor the runtime around it, such as `std::rt`, `_start` and `__libc_start_main`.
     /// Samples without names count for no function. The list is empty after [`retain`](Self::retain) removed marks,
@@ -116,12 +116,12 @@ impl Snapshot {
         let attributed = stacks.filter_map(|(path, stack)| {
             let frames = stack.frames(samples);
             let own = path.marks.last().and_then(|&mark| marked.own_frame(mark, &frames));
-            let function = match stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds) {
-                Some(function) => Some(function).filter(|_| StackFrame::count_of_probe(&frames, own) == 0),
-                None if path.marks.is_empty() => stack.executed(samples).map(|executed| (executed, false)),
-                None => None,
-            };
-            Some((function?, path, stack.samples))
+            if StackFrame::count_of_probe(&frames, own) > 0 {
+                return None;
+            }
+            let to_mark = stack.to_mark(samples, own.map_or(usize::MAX, |own| frames[own].depth), &kinds);
+            let executed = || stack.executed(samples).filter(|_| path.marks.is_empty()).map(|at| (at, false));
+            Some((to_mark.or_else(executed)?, path, stack.samples))
         });
         by_function(samples, &kinds, attributed, is_listed)
     }
@@ -319,6 +319,33 @@ mod tests {
         let found =
             functions(&[], &[(&[in_std, &[frame("memcpy", "", 0)]], 6), (&[&[frame("qsort", "qsort.c", 1)]], 3)]);
         assert_eq!(found, [("core::iter::fold".into(), 4, false, 6), ("qsort".into(), 1, false, 3)]);
+    }
+
+    #[test]
+    fn perfmarks_own_code_is_no_hot_function_whether_or_not_its_callers_are_known() {
+        let home = "/home/me/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/perfmark-0.1.0/src";
+        let cells: &[Frame] = &[frame("perfmark::recording::cells::Cells::add_to", "", 1)];
+        let map: &[Frame] = &[frame("get", &format!("{home}/compact/map.rs"), 1)];
+        let in_std: &[Frame] = &[frame("next", STD, 3), map[0].clone()];
+        let inlined: &[Frame] = &[map[0].clone(), frame("app::load", APP, 7)];
+        let (alloc, rustc): (&[Frame], &[Frame]) =
+            (&[frame("malloc", "", 0)], &[frame("__rustc::__rust_alloc", "", 0)]);
+        for stack in [&[cells][..], &[map], &[in_std], &[inlined], &[alloc, rustc, cells], &[cells, inlined]] {
+            assert_eq!(functions(&[], &[(stack, 6)]), [], "{stack:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_counting_allocator_does_is_the_programs() {
+        let [load, perfmark] = [frame("app::load", APP, 7), frame("perfmark::recording::begin", "", 1)];
+        for allocator in [
+            frame("<perfmark::allocator::CountingAllocator<A> as core::alloc::global::GlobalAlloc>::alloc", "", 1),
+            frame("alloc<std::alloc::System>", "/home/me/perfmark/perfmark/src/allocator.rs", 1),
+        ] {
+            let stack = |caller: &Frame| [frame("malloc", "", 0), allocator.clone(), caller.clone()];
+            let found = functions(&[], &[(&[&stack(&load)], 6), (&[&stack(&perfmark)], 7)]);
+            assert_eq!(found, [("app::load".into(), 7, true, 6)]);
+        }
     }
 
     #[test]

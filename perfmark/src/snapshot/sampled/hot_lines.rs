@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ptr;
 
 use super::hot_functions::is_runtime;
 use super::marked_functions::MarkedFunctions;
@@ -121,13 +122,16 @@ impl<'a> SamplesByMark<'a> {
     #[must_use]
     pub fn hot_lines(&self, mark: Option<usize>) -> Vec<HotLine> {
         let mut lines = Lines::new();
+        // Names may be long, and many stacks have the same frames.
+        let (mut functions, mut runtime) = (BTreeMap::new(), BTreeMap::new());
         for stack in self.stacks(mark).filter(|stack| !stack.is_probe()) {
-            let shown = stack.own.or_else(|| self.outermost(&stack));
+            let shown = stack.own.or_else(|| self.outermost(&stack, &mut runtime));
             let Some(&StackFrame { depth, frame: Some(frame), .. }) = shown.and_then(|at| stack.frames.get(at)) else {
                 continue;
             };
             let (is_own, is_in_callee) = (stack.own.is_some(), depth > 0);
-            let line = Line::new(frame, is_own, is_in_callee && !is_own);
+            let name = functions.entry((ptr::from_ref(frame), is_own)).or_insert_with(|| function(frame, is_own));
+            let line = Line::named(name.clone(), frame, is_own, is_in_callee && !is_own);
             add(&mut lines, line, frame, stack.samples, is_in_callee);
         }
         sorted(lines)
@@ -136,11 +140,12 @@ impl<'a> SamplesByMark<'a> {
     /// The outermost function that certainly ran in the mark, in a stack that does not reach the marked function: the
     /// last one, unless the stack goes on beyond the mark, whose function then has another name. Otherwise the executed
     /// one.
-    fn outermost(&self, stack: &Stack<'_>) -> Option<usize> {
+    fn outermost(&self, stack: &Stack<'_>, runtime: &mut BTreeMap<*const Frame, bool>) -> Option<usize> {
+        let mut is_runtime = |frame| *runtime.entry(ptr::from_ref(frame)).or_insert_with(|| is_runtime(frame));
         let caller = stack.path.marks.iter().rev().nth(1);
         let is_beyond = stack.path.marks.is_empty()
             || caller.is_some_and(|&caller| self.marked.own_frame(caller, &stack.frames).is_some())
-            || stack.frames.last().and_then(|at| at.frame).is_some_and(is_runtime);
+            || stack.frames.last().and_then(|at| at.frame).is_some_and(&mut is_runtime);
         stack.frames.iter().rposition(|at| at.frame.is_some() && (!is_beyond || at.depth == 0))
     }
 
@@ -188,8 +193,11 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn new(frame: &'a Frame, is_own: bool, is_cut: bool) -> Self {
-        let (function, file) = (function(frame, is_own), frame.file.as_deref());
-        Self { function, file, number: frame.line, is_own, is_cut }
+        Self::named(function(frame, is_own), frame, is_own, is_cut)
+    }
+
+    fn named(function: String, frame: &'a Frame, is_own: bool, is_cut: bool) -> Self {
+        Self { function, file: frame.file.as_deref(), number: frame.line, is_own, is_cut }
     }
 }
 

@@ -1,8 +1,4 @@
 //! What clients of the built-in server receive, whatever they send.
-#![cfg(feature = "exporter")]
-
-#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
-mod child;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,11 +6,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use child::{fork, in_child};
-use perfmark::{Exporter, Exporting, perfmark};
+use perfmark::{Exporter, Exporting};
 
-#[perfmark(time)]
-fn work() {}
+use crate::child::{fork, in_child};
+use crate::measured;
 
 fn exporting() -> Exporting {
     Exporter::new(0).start().unwrap_or_else(|why| panic!("{why}"))
@@ -44,7 +39,7 @@ fn length(head: &str) -> usize {
 
 #[test]
 fn metrics_are_served_at_their_path_to_this_machine_only() {
-    work();
+    measured();
     let exporting = exporting();
     let address = exporting.address();
     assert!(address.ip().is_loopback() && address.port() != 0, "{address}");
@@ -58,7 +53,10 @@ fn metrics_are_served_at_their_path_to_this_machine_only() {
             "{head}"
         );
         assert_eq!(length(&head), body.len());
-        assert!(body.contains("perfmark_calls_total{mark=\"exporter::work\"}") && body.ends_with("# EOF\n"), "{body}");
+        assert!(
+            body.contains("perfmark_calls_total{mark=\"metrics::measured\"}") && body.ends_with("# EOF\n"),
+            "{body}"
+        );
     }
     let (head, body) = ask(address, b"HEAD /metrics HTTP/1.0\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && length(&head) > 0 && body.is_empty(), "{head}\n{body}");
@@ -67,7 +65,7 @@ fn metrics_are_served_at_their_path_to_this_machine_only() {
 /// As curl does, whose output `promtool check metrics` reads.
 #[test]
 fn clients_that_do_not_ask_for_openmetrics_receive_the_text_format_with_a_help_text_for_each_series() {
-    work();
+    measured();
     let exporting = exporting();
     let (head, body) = ask(exporting.address(), b"GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n");
     assert!(head.contains("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{head}");

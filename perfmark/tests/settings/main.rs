@@ -1,8 +1,14 @@
 //! Settings of marks that change while the program runs.
 #![cfg(feature = "record")]
 
+#[path = "../alone/mod.rs"]
 mod alone;
+#[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
+mod child;
+#[path = "../executor/mod.rs"]
 mod executor;
+mod many;
+mod sessions;
 
 use std::hint::black_box;
 use std::pin::pin;

@@ -2,9 +2,13 @@
 #![cfg(feature = "prometheus")]
 #![allow(clippy::float_cmp, reason = "the floats are counts")]
 
+#[path = "../alone/mod.rs"]
 mod alone;
-#[path = "../../perfmark-rdpmc/tests/child/mod.rs"]
+#[path = "../../../perfmark-rdpmc/tests/child/mod.rs"]
 mod child;
+
+#[cfg(feature = "exporter")]
+mod exporter;
 
 use std::collections::BTreeMap;
 

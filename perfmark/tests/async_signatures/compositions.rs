@@ -1,8 +1,6 @@
 //! The attribute above and below attributes of other macros: async functions keep their meaning. Where the mark sees
 //! the future, a call is the sum of its polls.
 
-mod executor;
-
 use std::cell::Cell;
 use std::error::Error;
 use std::pin::pin;
@@ -13,6 +11,8 @@ use perfmark::{Mark, perfmark, snapshot};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 use tracing::instrument;
+
+use crate::executor;
 
 fn run<F: Future>(future: F) -> F::Output {
     Builder::new_current_thread().build().expect("a runtime").block_on(future)

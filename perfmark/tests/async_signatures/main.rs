@@ -3,9 +3,12 @@
 #![forbid(unsafe_code)]
 #![deny(warnings, clippy::pedantic, rust_2018_idioms)]
 
-#[path = "async_signatures/forms.rs"]
-mod forms;
+#[path = "../executor/mod.rs"]
 mod executor;
+mod compositions;
+// With this path, its modules are beside it.
+#[path = "forms.rs"]
+mod forms;
 
 use std::cell::Cell;
 use std::future::ready;

@@ -1,7 +1,10 @@
-//! Differences between snapshots, and merged snapshots.
+//! Differences between snapshots, merged snapshots, and resets.
 #![cfg(feature = "record")]
 
+#[path = "../alone/mod.rs"]
 mod alone;
+
+mod resets;
 
 use std::hint::black_box;
 use std::thread;
